@@ -1,0 +1,56 @@
+"""Names are files: `find("regard.attention.scores", "scaled_dot")` is class `ScaledDot` of `scores/scaled_dot.py`.
+
+Adding a variant is adding a file. Only names in the folder listing are ever imported, so a name that comes from a
+configuration or a request cannot reach any other module.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import pkgutil
+from typing import Any
+
+from regard.core.errors import UnknownName, UsageError
+
+
+@functools.cache
+def names(package: str) -> tuple[str, ...]:
+    """The variants in a folder, by its listing; files that begin with an underscore are not variants."""
+    path = importlib.import_module(package).__path__
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_")))
+
+
+@functools.cache
+def find(package: str, name: str) -> type[Any]:
+    """The class of file `name`, called as the file is, in camel case."""
+    if name not in names(package):
+        raise UnknownName(_kind(package), name, names(package))
+    module = importlib.import_module(f"{package}.{name}")
+    found = getattr(module, "".join(part.capitalize() for part in name.split("_")))
+    assert isinstance(found, type), f"{package}.{name} must define a class named after the file"
+    return found
+
+
+def build(package: str, name: str, **offers: Any) -> Any:
+    """Make the variant `name`, giving it those of the offered arguments that it asks for.
+
+    One set of offers serves every variant of a folder: `dot` takes none of `d_query`, `d_key`, `max_len`;
+    `location` takes two. An argument that the variant requires and nobody offers is a usage error.
+    """
+    found = find(package, name)
+    wanted = inspect.signature(found).parameters
+    given = {key: value for key, value in offers.items() if key in wanted and value is not None}
+    missing = [key for key, p in wanted.items() if p.default is p.empty and p.kind != p.VAR_KEYWORD and key not in given]
+    if missing:
+        made = f"{found.__name__}({', '.join(f'{key}=…' for key in missing)})"
+        raise UsageError(
+            f"{_kind(package)} {name!r} has weights of its own and needs {', '.join(missing)}",
+            remedy=f"Make it once with {package}.{name}.{made} and pass it instead of the name.",
+        )
+    return found(**given)
+
+
+def _kind(package: str) -> str:
+    return package.rsplit(".", 1)[-1].removesuffix("s")
