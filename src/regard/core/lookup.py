@@ -1,5 +1,7 @@
 """Names are files: `find("regard.attention.scores", "scaled_dot")` is class `ScaledDot` of `scores/scaled_dot.py`.
 
+Where that is no possible class name, the folder's kind follows: `positions/none.py` defines `NonePosition`.
+
 Adding a variant is adding a file. Only names in the folder listing are ever imported, so a name that comes from a
 configuration or a request cannot reach any other module.
 """
@@ -24,12 +26,13 @@ def names(package: str) -> tuple[str, ...]:
 
 @functools.cache
 def find(package: str, name: str) -> type[Any]:
-    """The class of file `name`, called as the file is, in camel case."""
+    """The class of file `name`: called as the file is in camel case, or that and the folder's kind."""
     if name not in names(package):
         raise UnknownName(_kind(package), name, names(package))
     module = importlib.import_module(f"{package}.{name}")
-    found = getattr(module, "".join(part.capitalize() for part in name.split("_")))
-    assert isinstance(found, type), f"{package}.{name} must define a class named after the file"
+    camel = "".join(part.capitalize() for part in name.split("_"))
+    found = getattr(module, camel, None) or getattr(module, camel + _kind(package).capitalize(), None)
+    assert isinstance(found, type), f"{package}.{name} must define a class named {camel}"
     return found
 
 
@@ -42,7 +45,8 @@ def build(package: str, name: str, **offers: Any) -> Any:
     found = find(package, name)
     wanted = inspect.signature(found).parameters
     given = {key: value for key, value in offers.items() if key in wanted and value is not None}
-    missing = [key for key, p in wanted.items() if p.default is p.empty and p.kind != p.VAR_KEYWORD and key not in given]
+    named = {key: p for key, p in wanted.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    missing = [key for key, p in named.items() if p.default is p.empty and key not in given]
     if missing:
         made = f"{found.__name__}({', '.join(f'{key}=…' for key in missing)})"
         raise UsageError(

@@ -1,0 +1,50 @@
+"""regard: train, run and explain attention models, from one small core.
+
+Names are imported on first use, so that `import regard` and `regard --help` do not wait for torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.attention import Attended, Gaussian, Mask, around, attend, causal, padding, window
+    from regard.core.taps import watch
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Attended": "regard.attention",
+    "Gaussian": "regard.attention",
+    "Mask": "regard.attention",
+    "around": "regard.attention",
+    "attend": "regard.attention",
+    "causal": "regard.attention",
+    "padding": "regard.attention",
+    "window": "regard.attention",
+    "watch": "regard.core.taps",
+}
+
+__all__ = [
+    "Attended",
+    "Gaussian",
+    "Mask",
+    "__version__",
+    "around",
+    "attend",
+    "causal",
+    "padding",
+    "watch",
+    "window",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

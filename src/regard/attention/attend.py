@@ -1,0 +1,176 @@
+"""The one attention operation: score → bias → allow → choose → mix.
+
+    weights = choose(score(q, K) + bias, allowed) · gain        context = weights · V
+
+Every attention of the project is a call of `attend` with other stages. Unobserved, it takes the cheapest path that
+gives the same result: torch's fused kernel for inner products with a softmax, blocks of keys for windows
+(`attention.local`); otherwise it goes stage by stage. The weights are only worked out when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar, cast
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regard.attention import local
+from regard.attention.checks import check_inputs
+from regard.attention.choosers import shared_chooser
+from regard.attention.masks import Mask
+from regard.attention.scores import shared_score
+from regard.attention.stages import Stages, share_heads
+from regard.core import taps
+from regard.core.contracts import BiasFunction, Chooser, GainFunction, SamplingChooser, Score
+from regard.core.noise import drop
+
+_EVERYTHING = Mask()
+Pairs = TypeVar("Pairs")
+
+
+class Attended:
+    """What attention returns: `context`, and `weights` [.., Q, K] worked out on first use.
+
+    Unpacks as a pair: `context, weights = attend(...)`. `log_prob` is set where the choice was sampled.
+    """
+
+    __slots__ = ("_weights", "_work_out", "context", "log_prob")
+
+    def __init__(self, context: Tensor, weights: Tensor | Callable[[], Tensor], log_prob: Tensor | None = None) -> None:
+        self.context, self.log_prob = context, log_prob
+        self._weights = weights if isinstance(weights, Tensor) else None
+        self._work_out = None if isinstance(weights, Tensor) else weights
+
+    @property
+    def weights(self) -> Tensor:
+        if self._weights is None:
+            assert self._work_out is not None
+            self._weights, self._work_out = self._work_out(), None
+        return self._weights
+
+    def __iter__(self) -> Iterator[Tensor]:
+        yield self.context
+        yield self.weights
+
+
+def attend(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    score: str | Score = "scaled_dot",
+    mask: Tensor | Mask | None = None,
+    bias: Tensor | BiasFunction | None = None,
+    chooser: str | Chooser = "softmax",
+    gain: Tensor | GainFunction | None = None,
+    dropout: float = 0.0,
+    site: str = "attend",
+    value_path: Callable[[Tensor], Tensor] | None = None,
+) -> Attended:
+    """Mix `values` by how well `keys` match `query`.
+
+    Shapes: query [B,H,Q,E], keys [B,H,K,E], values [B,H,K,E']; the head axis, or both it and the batch, may be left
+    out. Fewer key heads than query heads is grouped-query attention. `mask` is boolean (True = may attend) or a
+    `Mask`; a query that may see nothing gets zeros. `bias` is added to the scores, `gain` multiplies the weights; each
+    is a tensor that broadcasts to [B,H,Q,K] or a function of the distance (see `core.contracts`). `dropout` drops
+    weights now, so pass it in training only. `site` and `value_path` are for those who watch (`core.taps`).
+    """
+    chosen_score = shared_score(score) if isinstance(score, str) else score
+    chosen_chooser = shared_chooser(chooser) if isinstance(chooser, str) else chooser
+    check_inputs(query, keys, values, mask, bias, gain, chosen_score)
+    axes = query.dim()
+    if axes < 4:
+        query, keys, values = (_add_axes(x) for x in (query, keys, values))
+        if axes == 3:  # [B,Q,K] beside [B,Q,E]: the head axis goes in the middle
+            mask, bias, gain = _add_head(mask), _add_head(bias), _add_head(gain)
+    allowed = mask if isinstance(mask, Mask) else _EVERYTHING if mask is None else Mask(pairs=mask)
+    allowed = allowed.trim(query.shape[2], keys.shape[2])
+    attended = solve(Stages(query, keys, values, chosen_score, allowed, bias, chosen_chooser, gain, dropout))
+    taps.report(site, query, keys, values, lambda: attended.weights, value_path)
+    return attended if axes == 4 else _strip_axes(attended, axes)
+
+
+def solve(stages: Stages) -> Attended:
+    """Take the cheapest path that gives the same result."""
+    if stages.n_queries == 0 or stages.n_keys == 0:
+        return _nothing(stages)
+    part = local.split(stages)
+    if part is not None:
+        smaller, join = part
+        return Attended(join(solve(smaller).context), lambda: choose(stages)[0])
+    if stages.chooser.fused and stages.gain is None and stages.dropout == 0.0:
+        form = stages.score.as_dot(stages.query, stages.keys)
+        if form is not None:
+            return Attended(_fused(stages, *form), lambda: choose(stages)[0])
+    return _explicit(stages)
+
+
+def choose(stages: Stages) -> tuple[Tensor, Tensor]:
+    """The stages up to the choice, one by one: weights [B,H,Q,K] before dropout, and the scores that led to them."""
+    scores = stages.score(stages.query, share_heads(stages.keys, stages.query.shape[1]))
+    if stages.bias is not None:
+        scores = scores + stages.evaluate_bias()
+    allowed = stages.allowed()
+    if allowed is None:
+        weights = stages.chooser(scores)
+    else:
+        # Adding and multiplying a small broadcast mask is several times faster on a CPU than filling by condition.
+        # Half the lowest number: low enough to weigh exactly 0, with room for any score without becoming −inf.
+        permit = allowed.to(scores.dtype)
+        scores = scores + (1 - permit) * (torch.finfo(scores.dtype).min / 2)
+        weights = stages.chooser(scores) * permit
+    if stages.gain is not None:
+        weights = weights * stages.evaluate_gain()
+    return weights, scores
+
+
+def _explicit(stages: Stages) -> Attended:
+    weights, scores = choose(stages)
+    context = drop(weights, stages.dropout) @ share_heads(stages.values, weights.shape[1])
+    if stages.chooser.stochastic and isinstance(stages.chooser, SamplingChooser):
+        return Attended(context, weights, stages.chooser.log_prob(scores, weights))
+    return Attended(context, weights)
+
+
+def _fused(stages: Stages, query: Tensor, keys: Tensor, scale: float) -> Tensor:
+    mask = stages.mask
+    plain = mask.keys is None and mask.pairs is None and stages.bias is None
+    causal = plain and mask.after == 0 and mask.before is None and mask.first(stages.n_queries, stages.n_keys) == 0
+    added = None if causal else stages.allowed()
+    if stages.bias is not None:
+        bias = stages.evaluate_bias()
+        added = bias if added is None else bias.masked_fill(~added, -torch.inf)
+    return functional.scaled_dot_product_attention(
+        query,
+        keys,
+        stages.values,
+        attn_mask=added,
+        is_causal=causal,
+        scale=scale,
+        enable_gqa=query.shape[1] != keys.shape[1],
+    )
+
+
+def _nothing(stages: Stages) -> Attended:
+    """No query, or no key to look at: zeros, attached to the graph so that gradients are zero and not missing."""
+    query, values = stages.query, share_heads(stages.values, stages.query.shape[1])
+    weights = (query.sum(-1, keepdim=True) * 0.0).expand(*query.shape[:3], stages.n_keys)
+    return Attended(weights @ values, weights)
+
+
+def _add_axes(x: Tensor) -> Tensor:
+    return x[None, None] if x.dim() == 2 else x[:, None]
+
+
+def _add_head(pairs: Pairs) -> Pairs:
+    return cast(Pairs, pairs.unsqueeze(1)) if isinstance(pairs, Tensor) and pairs.dim() == 3 else pairs
+
+
+def _strip_axes(attended: Attended, axes: int) -> Attended:
+    def strip(x: Tensor) -> Tensor:
+        return x[0, 0] if axes == 2 else x[:, 0]
+
+    log_prob = None if attended.log_prob is None else strip(attended.log_prob)
+    return Attended(strip(attended.context), lambda: strip(attended.weights), log_prob)

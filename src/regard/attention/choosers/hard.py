@@ -1,0 +1,58 @@
+"""Hard choice (Xu et al. 2015): look at one key only.
+
+In training one key is sampled from softmax(scores); at run time the best is taken. Sampling has no gradient to the
+scores, so they learn by REINFORCE:
+
+    loss = −(reward − b) · log p(chosen),      b ← decay · b + (1 − decay) · reward
+
+with a moving baseline b that lowers the variance. `Attended.log_prob` is log p(chosen).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class Hard(nn.Module):
+    fused = False
+
+    @property
+    def stochastic(self) -> bool:
+        return self.training
+
+    def forward(self, scores: Tensor) -> Tensor:
+        ranked = scores.detach()
+        if self.training:
+            # The largest of score + Gumbel noise is a sample of the softmax.
+            ranked = ranked - torch.empty_like(ranked, dtype=torch.float32).exponential_().log_()
+        chosen = ranked.argmax(-1, keepdim=True)
+        return torch.zeros_like(scores).scatter_(-1, chosen, 1.0)
+
+    @staticmethod
+    def log_prob(scores: Tensor, weights: Tensor) -> Tensor:
+        """log p(chosen) [B,H,Q]; 0 for a row that may see nothing."""
+        return (torch.log_softmax(scores, dim=-1) * weights).sum(-1)
+
+
+class MovingBaseline(nn.Module):
+    """The running mean of rewards that REINFORCE subtracts; a buffer, so that it is saved with the model."""
+
+    value: Tensor
+    started: Tensor
+
+    def __init__(self, decay: float = 0.9) -> None:
+        super().__init__()
+        self.decay = decay
+        self.register_buffer("value", torch.zeros(()))
+        self.register_buffer("started", torch.zeros((), dtype=torch.bool))
+
+    def forward(self, log_prob: Tensor, reward: Tensor) -> Tensor:
+        """The surrogate loss for `reward` (per row or per choice, broadcastable to `log_prob`); then move on."""
+        reward = reward.detach()
+        baseline = self.value if self.started else reward.mean()
+        loss = -((reward - baseline) * log_prob).mean()
+        if self.training:
+            self.value.copy_(self.decay * baseline + (1 - self.decay) * reward.mean())
+            self.started.fill_(True)
+        return loss

@@ -1,0 +1,14 @@
+"""Soft choice: weights = exp(score) / Σ exp(score)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class Softmax(nn.Module):
+    fused = True
+    stochastic = False
+
+    def forward(self, scores: Tensor) -> Tensor:
+        return torch.softmax(scores, dim=-1)

@@ -1,0 +1,123 @@
+"""Multi-head attention (Vaswani et al. 2017), with grouped (Ainslie et al. 2023) and multi-query (Shazeer 2019) heads.
+
+    head_h = attend(x W^Q_h, m W^K_h, m W^V_h)        output = [head_1; …; head_H] W^O
+
+Self-attention has m = x; cross-attention has m = a memory, whose keys and values are prepared once for a whole
+decoding. Splitting into heads and merging them are views. The past lives in a `State` that is passed in.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.attend import attend
+from regard.attention.choosers import make_chooser
+from regard.attention.masks import Mask
+from regard.attention.positions import Position
+from regard.attention.scores import make_score
+from regard.attention.stages import share_heads
+from regard.core.contracts import Chooser, Score
+from regard.core.errors import ShapeError
+from regard.core.state import State
+
+
+class KeyValues(NamedTuple):
+    """Keys and values of a memory, split into heads [B,H',K,E]."""
+
+    keys: Tensor
+    values: Tensor
+
+
+class MultiHead(nn.Module):
+    """Attention with `n_heads` heads; `n_kv_heads` < `n_heads` shares keys and values among groups of heads."""
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        n_kv_heads: int | None = None,
+        d_memory: int | None = None,
+        score: str | Score = "scaled_dot",
+        chooser: str | Chooser = "softmax",
+        position: Position | None = None,
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        n_kv_heads = n_kv_heads or n_heads
+        if d_model % n_heads or n_heads % n_kv_heads:
+            raise ShapeError(
+                "the heads do not divide evenly",
+                got=f"d_model={d_model}, n_heads={n_heads}, n_kv_heads={n_kv_heads}",
+                expected="d_model a multiple of n_heads, n_heads a multiple of n_kv_heads",
+            )
+        self.n_heads, self.n_kv_heads, self.d_head = n_heads, n_kv_heads, d_model // n_heads
+        d_memory = d_memory or d_model
+        self.query = nn.Linear(d_model, d_model, bias=bias)
+        self.key = nn.Linear(d_memory, n_kv_heads * self.d_head, bias=bias)
+        self.value = nn.Linear(d_memory, n_kv_heads * self.d_head, bias=bias)
+        self.output = nn.Linear(d_model, d_model, bias=bias)
+        self.score = make_score(score, self.d_head, self.d_head) if isinstance(score, str) else score
+        self.chooser = make_chooser(chooser) if isinstance(chooser, str) else chooser
+        self.position, self.dropout, self.site = position, dropout, "attention"
+        for part in (self.query, self.key, self.value, self.output):
+            nn.init.xavier_uniform_(part.weight)
+            if bias:
+                nn.init.zeros_(part.bias)
+
+    def prepare(self, memory: Float[Tensor, "B K M"]) -> KeyValues:
+        """Project a memory to keys and values, once for any number of queries."""
+        return KeyValues(self._split(self.key(memory)), self._split(self.value(memory)))
+
+    def forward(
+        self,
+        x: Float[Tensor, "B Q D"],
+        memory: KeyValues | None = None,
+        *,
+        mask: Tensor | Mask | None = None,
+        positions: Tensor | None = None,
+        state: State | None = None,
+    ) -> Float[Tensor, "B Q D"]:
+        """Attend to `memory`, or to x itself and, with a `state`, to all the x that came before."""
+        query = self._split(self.query(x))
+        if memory is None:
+            query, memory = self._recall(query, self.prepare(x), positions, state)
+        attended = attend(
+            query,
+            memory.keys,
+            memory.values,
+            score=self.score,
+            mask=mask,
+            bias=self.position.bias if self.position is not None and self.position.biased else None,
+            chooser=self.chooser,
+            dropout=self.dropout if self.training else 0.0,
+            site=self.site,
+            value_path=self.value_path,
+        )
+        return self.output(attended.context.transpose(1, 2).flatten(2))
+
+    def value_path(self, values: Float[Tensor, "B H K E"]) -> Float[Tensor, "B G K D"]:
+        """T of each head: its values through its slice of the output projection (without the bias)."""
+        slices_HED = self.output.weight.T.unflatten(0, (self.n_heads, self.d_head))
+        return share_heads(values, self.n_heads).expand(-1, self.n_heads, -1, -1) @ slices_HED
+
+    def _recall(
+        self, query: Tensor, new: KeyValues, positions: Tensor | None, state: State | None
+    ) -> tuple[Tensor, KeyValues]:
+        keys, values = new
+        if self.position is not None:
+            past = state["keys"].shape[2] if state is not None and "keys" in state else 0
+            if positions is None:
+                positions = torch.arange(past, past + query.shape[2], device=query.device)
+            query, keys = self.position.rotate(query, positions), self.position.rotate(keys, positions)
+        if state is not None:
+            keys, values = state.extend("keys", keys), state.extend("values", values)
+        return query, KeyValues(keys, values)
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (-1, self.d_head)).transpose(1, 2)

@@ -1,0 +1,124 @@
+"""Windows at the cost of the window: O(n·w) instead of O(n²), and no n × n mask.
+
+A windowed call is rewritten as a smaller one without far-away keys, which `attend` then solves as any other:
+
+- keys that no query reaches are cut off (the next token under a sliding window looks at w keys, not at all);
+- a window around each step becomes blocks of S queries with the S + before + after keys they reach, blocks joining
+  the batch;
+- a window around predicted centres becomes one gathered row of keys for each query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regard.attention.masks import Mask
+from regard.attention.stages import Stages, place_range, share_heads
+
+Part = tuple[Stages, Callable[[Tensor], Tensor]]
+
+# Blocks shorter than this waste more on the kernel's fixed costs than they save on keys (measured on a CPU).
+_LEAST_BLOCK = 128
+
+
+def split(stages: Stages) -> Part | None:
+    """The smaller call and how to turn its context into the whole one's; None where nothing is to be gained."""
+    mask = stages.mask
+    if mask.before is None and mask.after is None:
+        return None
+    by_value = mask.pairs is not None or isinstance(stages.bias, Tensor) or isinstance(stages.gain, Tensor)
+    if by_value or stages.score.by_index or stages.chooser.stochastic:
+        return None
+    if mask.centre is not None:
+        return _gather(stages, mask.centre)
+    return _crop(stages) or _blocks(stages)
+
+
+def _crop(stages: Stages) -> Part | None:
+    mask, n_keys = stages.mask, stages.n_keys
+    first = mask.first(stages.n_queries, n_keys)
+    low = 0 if mask.before is None else min(max(first - mask.before, 0), n_keys)
+    high = n_keys if mask.after is None else max(min(first + stages.n_queries + mask.after, n_keys), low)
+    if low == 0 and high == n_keys:
+        return None
+    real = None if mask.keys is None else mask.keys[:, low:high]
+    kept = replace(mask, start=first - low, keys=real)
+    return replace(stages, keys=stages.keys[:, :, low:high], values=stages.values[:, :, low:high], mask=kept), _same
+
+
+def _blocks(stages: Stages) -> Part | None:
+    mask, n_queries, n_keys = stages.mask, stages.n_queries, stages.n_keys
+    if mask.before is None or mask.after is None:
+        return None
+    reach = mask.before + mask.after
+    block = max(_LEAST_BLOCK, reach)
+    if 2 * (block + reach) > n_keys:
+        return None
+    batch, n_heads, count = stages.query.shape[0], stages.query.shape[1], -(-n_queries // block)
+    left = mask.before - mask.first(n_queries, n_keys)
+    right = count * block + reach - n_keys - left
+
+    def key_blocks(x: Tensor) -> Tensor:
+        padded = functional.pad(x, (0, 0, left, right))
+        return padded.unfold(2, block + reach, block).permute(0, 2, 1, 4, 3).flatten(0, 1)
+
+    real = torch.ones(1, n_keys, dtype=torch.bool, device=stages.keys.device) if mask.keys is None else mask.keys
+    reached = functional.pad(real, (left, right)).unfold(1, block + reach, block)
+    query = functional.pad(stages.query, (0, 0, 0, count * block - n_queries))
+    smaller = replace(
+        stages,
+        query=query.unflatten(2, (count, block)).transpose(1, 2).flatten(0, 1),
+        keys=key_blocks(stages.keys),
+        values=key_blocks(stages.values),
+        mask=Mask(mask.before, mask.after, start=mask.before, keys=reached.expand(batch, -1, -1).flatten(0, 1)),
+    )
+
+    def join(context: Tensor) -> Tensor:
+        whole = context.unflatten(0, (batch, count)).transpose(1, 2).reshape(batch, n_heads, count * block, -1)
+        return whole[:, :, :n_queries]
+
+    return smaller, join
+
+
+def _gather(stages: Stages, centre: Tensor) -> Part | None:
+    mask, n_keys = stages.mask, stages.n_keys
+    batch, n_heads, n_queries, _ = stages.query.shape
+    assert mask.before is not None
+    assert mask.after is not None
+    width = mask.before + mask.after + 1
+    if 2 * width > n_keys:
+        return None
+    centre = centre.expand(batch, n_heads, n_queries)
+    first = torch.ceil(centre.detach() - mask.before).long()
+    places_BHQW = place_range(first, width)
+    inside = (places_BHQW >= 0) & (places_BHQW < n_keys)
+    places_BHQW = places_BHQW.clamp(0, n_keys - 1)
+    if mask.keys is not None:
+        inside = inside & mask.keys[:, None, None].expand(batch, n_heads, n_queries, -1).gather(-1, places_BHQW)
+
+    def rows(x: Tensor) -> Tensor:
+        """[B,H,Q,...] → [B·Q,H,...]: each query becomes a row of the batch."""
+        return x.transpose(1, 2).flatten(0, 1)
+
+    def gathered(x: Tensor) -> Tensor:
+        x = share_heads(x, n_heads).expand(-1, n_heads, -1, -1)
+        index = places_BHQW.flatten(2).unsqueeze(-1).expand(-1, -1, -1, x.shape[-1])
+        return rows(x.gather(2, index).unflatten(2, (n_queries, width)))
+
+    smaller = replace(
+        stages,
+        query=rows(stages.query).unsqueeze(2),
+        keys=gathered(stages.keys),
+        values=gathered(stages.values),
+        mask=Mask(mask.before, mask.after, centre=rows(centre - first).unsqueeze(2), pairs=rows(inside).unsqueeze(2)),
+    )
+    return smaller, lambda context: context.unflatten(0, (batch, n_queries)).squeeze(3).transpose(1, 2)
+
+
+def _same(context: Tensor) -> Tensor:
+    return context

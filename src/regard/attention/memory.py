@@ -1,0 +1,73 @@
+"""The Neural Turing Machine's memory (Graves et al. 2014): rows that are read and written by attention.
+
+    content    w^c = softmax(β · cos(k, M))                  by what is in a row, sharper with β
+    gate       w^g = g · w^c + (1 − g) · w_{t−1}             or stay near where the head was
+    shift      w~(i) = Σ_j w^g(j) · s(i − j)                 move by a distribution over −1, 0, +1
+    sharpen    w(i) = w~(i)^γ / Σ w~^γ
+    read       r = Σ w(i) M(i)
+    write      M(i) ← M(i) ∘ (1 − w(i) e) + w(i) a           erase e in [0,1], add a
+
+Reading by content is `attend` with the cosine score; H heads address the memory [B,N,M] at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.attend import Attended, attend
+from regard.attention.scores.cosine import Cosine
+
+
+class Address(NamedTuple):
+    """What a controller emits for H heads; `gate` and the rest may be left out for content addressing alone."""
+
+    key: Float[Tensor, "B H M"]
+    strength: Float[Tensor, "B H"]
+    gate: Float[Tensor, "B H"] | None = None
+    shift: Float[Tensor, "B H S"] | None = None
+    sharpen: Float[Tensor, "B H"] | None = None
+
+
+def read_by_content(memory: Float[Tensor, "B N M"], address: Address, *, site: str = "memory") -> Attended:
+    """`context` [B,H,1,M] read by content alone, `weights` [B,H,1,N]."""
+    rows = memory.unsqueeze(1)
+    score = Cosine(strength=address.strength[:, :, None, None])
+    return attend(address.key.unsqueeze(2), rows, rows, score=score, site=site)
+
+
+def locate(
+    memory: Float[Tensor, "B N M"], address: Address, previous: Float[Tensor, "B H N"] | None = None
+) -> Float[Tensor, "B H N"]:
+    """All four steps of addressing; those that the address leaves out do nothing."""
+    weights = read_by_content(memory, address).weights.squeeze(2)
+    if address.gate is not None and previous is not None:
+        gate = address.gate.unsqueeze(-1)
+        weights = gate * weights + (1 - gate) * previous
+    if address.shift is not None:
+        reach = address.shift.shape[-1] // 2
+        turned = torch.stack([weights.roll(step, dims=-1) for step in range(-reach, reach + 1)], dim=-1)
+        weights = (turned * address.shift.unsqueeze(-2)).sum(-1)
+    if address.sharpen is not None:
+        # In logarithms, so that a small weight to a high power does not vanish before it is normalised.
+        tiny = torch.finfo(weights.dtype).tiny
+        weights = torch.softmax(address.sharpen.unsqueeze(-1) * weights.clamp_min(tiny).log(), dim=-1)
+    return weights
+
+
+def read(memory: Float[Tensor, "B N M"], weights: Float[Tensor, "B H N"]) -> Float[Tensor, "B H M"]:
+    return weights @ memory
+
+
+def write(
+    memory: Float[Tensor, "B N M"],
+    weights: Float[Tensor, "B H N"],
+    erase: Float[Tensor, "B H M"],
+    add: Float[Tensor, "B H M"],
+) -> Float[Tensor, "B N M"]:
+    """The memory after all heads have erased, then all have added."""
+    kept = torch.prod(1 - weights.unsqueeze(-1) * erase.unsqueeze(2), dim=1)
+    return memory * kept + weights.transpose(1, 2) @ add

@@ -1,0 +1,31 @@
+"""Where a token stands: one file a scheme, found by its file name. A scheme acts in one of three places."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from regard.attention.positions._scheme import Position
+from regard.core import lookup
+
+
+def make_position(
+    name: str,
+    *,
+    d_model: int | None = None,
+    d_head: int | None = None,
+    n_heads: int | None = None,
+    max_len: int | None = None,
+    bidirectional: bool | None = None,
+) -> Position:
+    """The scheme `name`, given those sizes that it needs: `make_position("learned", d_model=512, max_len=1024)`."""
+    offers = {
+        "d_model": d_model,
+        "d_head": d_head,
+        "n_heads": n_heads,
+        "max_len": max_len,
+        "bidirectional": bidirectional,
+    }
+    return cast(Position, lookup.build(__name__, name, **offers))
+
+
+__all__ = ["Position", "make_position"]

@@ -1,0 +1,25 @@
+"""What position schemes share: the three places where a position can act, each doing nothing unless overridden."""
+
+from __future__ import annotations
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+class Position(nn.Module):
+    """A position scheme. `positions` are integers [T], or [B,T] where rows are padded differently."""
+
+    biased = False
+    """True when `bias` acts on the scores; asking first keeps the fused kernel free of an empty bias."""
+
+    def embed(self, x: Float[Tensor, "B T D"], positions: Int[Tensor, "*b T"]) -> Float[Tensor, "B T D"]:
+        """Act on the embeddings."""
+        return x
+
+    def rotate(self, x: Float[Tensor, "B H T E"], positions: Int[Tensor, "*b T"]) -> Float[Tensor, "B H T E"]:
+        """Act on the query and the keys alike."""
+        return x
+
+    def bias(self, query: Float[Tensor, "B H Q E"], distance: Tensor) -> Tensor:
+        """Act on the scores: broadcastable to [B,H,Q,K], given distance = key position − query position."""
+        raise NotImplementedError

@@ -1,0 +1,23 @@
+"""A table of rows by position that grows as longer inputs come: computed, never saved, without a longest input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+class GrowingTable:
+    """`rows(positions)` of what `make(positions)` computes; rows once computed are kept."""
+
+    def __init__(self, make: Callable[[Tensor], Tensor]) -> None:
+        self._make = make
+        self._table: Tensor | None = None
+
+    def rows(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        needed = int(positions.max()) + 1 if positions.numel() else 1
+        known = 0 if self._table is None else len(self._table)
+        if self._table is None or needed > known:
+            self._table = self._make(torch.arange(max(needed, 2 * known, 64), device="cpu"))
+        return self._table.to(dtype=dtype, device=positions.device)[positions]

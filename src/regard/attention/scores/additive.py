@@ -1,0 +1,32 @@
+"""Additive (Bahdanau et al. 2015): score(s, h) = vᵀ tanh(W [s; h]).
+
+W [s; h] = W_s s + W_h h, so the two halves are projected apart, each once for all pairs; only the tanh is computed for
+each query and key together. There is one v for all heads.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class Additive(nn.Module):
+    same_width = False
+    by_index = False
+
+    def __init__(self, d_query: int, d_key: int, *, d_hidden: int | None = None) -> None:
+        super().__init__()
+        d_hidden = d_hidden or d_key
+        self.query = nn.Linear(d_query, d_hidden, bias=False)
+        self.key = nn.Linear(d_key, d_hidden, bias=True)
+        self.v = nn.Linear(d_hidden, 1, bias=False)
+        for part in (self.query, self.key, self.v):
+            nn.init.xavier_uniform_(part.weight)
+        nn.init.zeros_(self.key.bias)
+
+    def as_dot(self, query: Tensor, keys: Tensor) -> None:
+        return None
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        both_BHQKD = torch.tanh(self.query(query).unsqueeze(-2) + self.key(keys).unsqueeze(-3))
+        return self.v(both_BHQKD).squeeze(-1)

@@ -1,0 +1,34 @@
+"""Location (Luong et al. 2015): weights = softmax(W s), scores that look at the query and the key's place only.
+
+W has a row for each key position up to `max_keys`; past it there is nothing to look up, so longer inputs are refused.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from regard.core.errors import LengthError
+
+
+class Location(nn.Module):
+    same_width = False
+    by_index = True
+
+    def __init__(self, d_query: int, max_keys: int) -> None:
+        super().__init__()
+        self.places = nn.Linear(d_query, max_keys, bias=False)
+        nn.init.xavier_uniform_(self.places.weight)
+
+    def as_dot(self, query: Tensor, keys: Tensor) -> None:
+        return None
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        n_keys, max_keys = keys.shape[-2], self.places.out_features
+        if n_keys > max_keys:
+            raise LengthError(
+                "the location score has no row for every key",
+                got=f"{n_keys} keys",
+                expected=f"at most {max_keys}",
+                remedy="Make it with a larger max_keys, or use a score that reads the keys, such as 'general'.",
+            )
+        return nn.functional.linear(query, self.places.weight[:n_keys])

@@ -1,0 +1,14 @@
+"""Scaled dot product (Vaswani et al. 2017): score(s, h) = sᵀh / √d, d the width of one head."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+from regard.attention.scores._dot_form import DotForm
+
+
+class ScaledDot(DotForm):
+    def as_dot(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float]:
+        return query, keys, 1.0 / math.sqrt(max(query.shape[-1], 1))

@@ -1,0 +1,194 @@
+"""Configurations: data that is checked once, at the door, and cannot change afterwards.
+
+A `Config` refuses unknown keys, text where a number is meant, and numbers that are not finite; `Config.parse` reports
+all of that together, in one line. Values are judged as JSON is: a list may fill a tuple, text may fill a path, an
+integer may fill a float, and a configuration that was dumped parses to an equal one.
+
+Files are JSON, or YAML with the scalars of YAML 1.2: `1e-4` is a number and `no` is a word (Norwegian, to a
+translator), where PyYAML, which follows 1.1, reads text and False. `1_000` stays a number. Dates stay text. A key that
+is given twice is an error in either format, since one of the two values would be lost without a word.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import json
+import re
+import reprlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, to_json
+
+from regard.core.errors import ConfigError
+
+
+class Config(BaseModel):
+    """A frozen set of named, typed values; subclass it with annotated fields and their defaults."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, strict=True, allow_inf_nan=False)
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any], where: str = "config") -> Self:
+        """The configuration that `data` describes; `where` names its source in the error."""
+        try:
+            return cls.model_validate_json(text := to_json(data, inf_nan_mode="constants"))
+        except PydanticSerializationError as error:
+            raise ConfigError(f"{where} holds a value that is no plain data", got=str(error)) from None
+        except ValidationError as error:
+            problems = [_problem(cls, detail, from_json(text)) for detail in error.errors(include_url=False)]
+            raise ConfigError(f"{where}: " + "; ".join(problems)) from None
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """The mapping in a YAML or JSON file."""
+    path = Path(path)
+    if path.suffix not in (".yaml", ".yml", ".json"):
+        raise ConfigError(f"{path} is no configuration", got=repr(path.suffix), expected=".yaml, .yml or .json")
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read", got=error.strerror, remedy="Check the path.") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text", got=str(error), remedy="Save it as UTF-8.") from None
+    data = _load(text, str(path), as_json=path.suffix == ".json")
+    if not isinstance(data, dict):
+        got = "nothing" if data is None else type(data).__name__
+        raise ConfigError(f"{path} is not a mapping", got=got, expected="'key: value' entries")
+    return data
+
+
+def override(data: Mapping[str, Any], changes: Mapping[str, str]) -> dict[str, Any]:
+    """A deep copy of `data` with other values at dotted paths: `{"training.lr": "1e-3", "data.langs": "[de, en]"}`.
+
+    Each value is YAML text. Mappings that a path lacks are made; what the keys may be is for `parse` to say.
+    """
+    result = copy.deepcopy(dict(data))
+    for path, text in changes.items():
+        keys = path.split(".")
+        if not all(keys):
+            raise ConfigError("an override needs a dotted path of keys", got=repr(path), expected="like training.lr")
+        result = _put(result, keys, _load(text, f"override {path}"), done=())
+    return result
+
+
+def dump(config: Config) -> str:
+    """JSON text with sorted keys, so that equal configurations are equal files."""
+    # As any: a field declared as `Config` that holds a subclass would otherwise lose the subclass's fields.
+    data = config.model_dump(mode="json", serialize_as_any=True)
+    return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _put(data: Any, keys: Sequence[str], value: Any, done: tuple[str, ...]) -> dict[str, Any]:
+    # Copies along the path: YAML aliases make one mapping appear in two places, and only one of them is meant.
+    if not isinstance(data, dict):
+        path, got = ".".join([*done, *keys]), f"{reprlib.repr(data)} at {'.'.join(done)}"
+        raise ConfigError(f"cannot override {path}", got=got, expected="a mapping there")
+    key, *rest = keys
+    return {**data, key: _put(data.get(key, {}), rest, value, (*done, key)) if rest else value}
+
+
+def _problem(cls: type[BaseModel], error: ErrorDetails, data: Any) -> str:
+    (path, known), says = _locate(cls, error["loc"], data), error["msg"]
+    if error["type"] == "missing":
+        return f"{path} is missing"
+    if error["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(path.rpartition(".")[2], known, n=1, cutoff=0.5)
+        return f"{path} is unknown: " + (f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}")
+    if error["type"] in ("value_error", "assertion_error"):
+        return f"{path}: {error['ctx']['error']}".removeprefix(": ")
+    joint = " " if says.startswith("Input should") else ": "
+    return f"{path}{joint}{says.removeprefix('Input ')}, got {reprlib.repr(error['input'])}".lstrip(": ")
+
+
+def _locate(cls: type[BaseModel], location: tuple[int | str, ...], data: Any) -> tuple[str, list[str]]:
+    """The place in the user's data, which unlike pydantic's names no members of unions, and the fields known there."""
+    path, known, models = [], [""], [cls]
+    for part in location:
+        known = sorted({name for model in models for name in model.model_fields})
+        inner = [model.model_fields[part].annotation for model in models if part in model.model_fields]
+        if inner or isinstance(part, int) or (isinstance(data, dict) and part in data):
+            path.append(str(part))
+            data = _item(data, part)
+        members = [model for model in models if part in _union_names(model)]
+        models = [model for annotation in inner for model in _models(annotation)] if inner else members or models
+    return ".".join(path), known
+
+
+def _item(data: Any, part: int | str) -> Any:
+    try:
+        return data[part]
+    except (KeyError, IndexError, TypeError):  # a default, or something missing, has no place in the data
+        return None
+
+
+def _union_names(model: type[BaseModel]) -> list[Any]:
+    """How a location may call the model among others of a union: by its class, or by the value of its tag."""
+    return [model.__name__, *(value for field in model.model_fields.values() for value in get_args(field.annotation))]
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    """The configurations in an annotation such as `tuple[Layer, ...] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for inner in get_args(annotation) for model in _models(inner)]
+
+
+def _load(text: str, source: str, *, as_json: bool = False) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_unique) if as_json else yaml.load(text, _Loader)
+    except json.JSONDecodeError as error:
+        says, line = error.msg, f" in line {error.lineno}"
+    except yaml.MarkedYAMLError as error:
+        says = ", ".join(filter(None, (error.context, error.problem)))
+        line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+    except RecursionError:
+        says, line = "nested too deeply", ""
+    except (yaml.YAMLError, ValueError, KeyError) as error:
+        says, line = " ".join(str(error).split()), ""
+    raise ConfigError(f"{source} is not valid {'JSON' if as_json else 'YAML'}{line}", got=says)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    for key, count in Counter(key for key, _ in pairs).items():
+        if count > 1:
+            raise ValueError(f"key {key!r} twice")
+    return dict(pairs)
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain data only, scalars by YAML 1.2, no key twice."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
+                raise yaml.MarkedYAMLError(problem=f"key {key.value!r} twice", problem_mark=key.start_mark)
+            seen.add((key.tag, str(key.value)))
+        return node
+
+
+def _int(_: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    return int(node.value, 0 if "0x" in node.value or "0o" in node.value else 10)
+
+
+_TAG = "tag:yaml.org,2002:"
+_KINDS = (*(_TAG + kind for kind in ("null", "bool", "int", "float", "str", "seq", "map")), None)
+_Loader.yaml_constructors = {kind: yaml.SafeLoader.yaml_constructors[kind] for kind in _KINDS}
+_Loader.add_constructor(_TAG + "int", _int)
+_Loader.yaml_implicit_resolvers = {}
+for _kind, _pattern, _first in (  # the first that matches wins: int goes before float
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(?:0o[0-7]+|0x[0-9a-fA-F]+|[0-9]+(?:_[0-9]+)*)", list("-+0123456789")),
+    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", list("-+.0123456789")),
+    ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", list("-+.")),
+    ("merge", r"<<", ["<"]),
+):
+    _Loader.add_implicit_resolver(_TAG + _kind, re.compile(f"^(?:{_pattern})$"), _first)

@@ -1,0 +1,63 @@
+"""What the replaceable pieces of attention promise each other. A new piece is a file whose class keeps one of these.
+
+Shapes throughout the project: B batch, Q queries, K keys, T time, D model width, H heads, E head width,
+V vocabulary, P patches. `scores` are before choosing, `weights` after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor
+
+# bias(query_BHQE, distance) and gain(distance) receive distance = key position − query position, broadcastable to
+# BHQK, and return something broadcastable to BHQK.
+BiasFunction = Callable[[Tensor, Tensor], Tensor]
+GainFunction = Callable[[Tensor], Tensor]
+
+
+@runtime_checkable
+class Score(Protocol):
+    """How well a query matches each key."""
+
+    by_index: bool
+    """True when scores belong to key positions rather than key contents, so keys cannot be regrouped."""
+    same_width: bool
+    """True when the query and the keys must have the same width."""
+
+    def __call__(self, query: Tensor, keys: Tensor) -> Tensor:
+        """query [B,H,Q,E], keys [B,H,K,E'] → scores [B,H,Q,K]."""
+        ...
+
+    def as_dot(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float] | None:
+        """(query', keys', scale) such that scores = scale · query' keys'ᵀ; None when there is no such form.
+
+        A score with this form gets the fused kernel for free."""
+        ...
+
+
+@runtime_checkable
+class Chooser(Protocol):
+    """How scores become weights."""
+
+    fused: bool
+    """True when torch's fused kernel makes the same choice (softmax)."""
+
+    @property
+    def stochastic(self) -> bool:
+        """True while choosing draws random numbers, so that asking twice gives two answers."""
+        ...
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        """scores [...,K] → weights [...,K], not negative, sum 1. Forbidden keys have hugely negative scores."""
+        ...
+
+
+@runtime_checkable
+class SamplingChooser(Chooser, Protocol):
+    """A chooser that may draw at random, and can say how likely that was."""
+
+    def log_prob(self, scores: Tensor, weights: Tensor) -> Tensor:
+        """log p(chosen) [...]."""
+        ...

@@ -1,0 +1,200 @@
+"""Reversible tables between our parameter names and those of a foreign format.
+
+A table is a list of rules, and each rule works both ways, so the reader and the writer of a format cannot drift apart.
+In a pattern, a placeholder of one letter (`{i}`) stands for digits, a longer one (`{part}`) for a word without a dot;
+what it matched on one side is put in on the other. Names that no rule or two rules match, that fall together, half a
+pack and unfit shapes are reported together.
+
+Memory: renamed tensors are the same objects and parts of a pack along dim 0 are views, so mapped weights stay mapped.
+Other tensors of ours are made contiguous: a model computes with them for long, and exactly as if they never had been
+foreign. Tensors of theirs are views where they can be: they are written and forgotten.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from regard.core.errors import UsageError, WeightsError
+from regard.core.weights import brief
+
+Names = tuple[str, ...]
+Tensors = Sequence[Tensor]
+_Way = tuple[Names, Names, Callable[[Tensors], Tensors]]  # a rule in one direction: from, to, how
+_Use = tuple[int, tuple[tuple[str, str], ...]]  # the index of a rule, and what its placeholders stand for
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+class Rule(Protocol):
+    """One kind of correspondence. Tensors come and go in the order of the patterns."""
+
+    def names(self) -> tuple[Names, Names]:
+        """The patterns of our names and of theirs that belong together."""
+
+    def to_ours(self, theirs: Tensors) -> Tensors:
+        """Their tensors as ours; a `WeightsError` says why they cannot be, and the map adds their names."""
+
+    def to_theirs(self, ours: Tensors) -> Tensors:
+        """Our tensors as theirs."""
+
+
+@dataclass(frozen=True)
+class Rename:
+    """The same tensor by another name."""
+
+    ours: str
+    theirs: str
+
+    def names(self) -> tuple[Names, Names]:
+        return (self.ours,), (self.theirs,)
+
+    def to_ours(self, theirs: Tensors) -> Tensors:
+        return theirs
+
+    def to_theirs(self, ours: Tensors) -> Tensors:
+        return ours
+
+
+@dataclass(frozen=True)
+class Transpose(Rename):
+    """A matrix stored input × output, as by GPT-2, where ours is output × input."""
+
+    def to_ours(self, theirs: Tensors) -> Tensors:
+        return [_transposed(tensor).contiguous() for tensor in theirs]
+
+    def to_theirs(self, ours: Tensors) -> Tensors:
+        return [_transposed(tensor) for tensor in ours]
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Several tensors of ours that are one of theirs, joined along `dim` and, if so asked, transposed after that.
+
+    The parts are of equal size unless `parts` gives their sizes, as grouped-query attention needs.
+    """
+
+    ours: Sequence[str]
+    theirs: str
+    dim: int = 0
+    transpose: bool = False
+    parts: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.dim < 0 or (self.parts is not None and len(self.parts) != len(self.ours)):
+            raise UsageError("a pack needs dim ≥ 0 and as many sizes as names", got=repr(self))
+
+    def names(self) -> tuple[Names, Names]:
+        return tuple(self.ours), (self.theirs,)
+
+    def to_ours(self, theirs: Tensors) -> Tensors:
+        packed = _transposed(theirs[0]) if self.transpose else theirs[0]
+        parts = self._sizes((length := self._length(packed)) // len(self.ours))
+        if sum(parts) != length:
+            raise WeightsError(f"cannot be split along dim {self.dim}", got=length, expected=f"the sum of {parts}")
+        return [part.contiguous() for part in packed.split(parts, self.dim)]
+
+    def to_theirs(self, ours: Tensors) -> Tensors:
+        lengths = [self._length(tensor) for tensor in ours]
+        kinds = {(tensor.dtype, *tensor.shape[: self.dim], *tensor.shape[self.dim + 1 :]) for tensor in ours}
+        if lengths != (expected := self._sizes(lengths[0])) or len(kinds) > 1:
+            got = ", ".join(f"{tensor.dtype} {list(tensor.shape)}" for tensor in ours)
+            raise WeightsError("cannot be packed", got=got, expected=f"lengths {expected} of one kind")
+        packed = torch.cat(list(ours), self.dim)
+        return [_transposed(packed) if self.transpose else packed]
+
+    def _sizes(self, each: int) -> list[int]:
+        return [each] * len(self.ours) if self.parts is None else list(self.parts)
+
+    def _length(self, tensor: Tensor) -> int:
+        if tensor.ndim <= self.dim:
+            raise WeightsError("has too few dimensions", got=f"shape {list(tensor.shape)}", expected=f"dim {self.dim}")
+        return tensor.shape[self.dim]
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Foreign buffers that carry no weights: ignored when reading, never written."""
+
+    theirs: str
+
+    def names(self) -> tuple[Names, Names]:
+        return (), (self.theirs,)
+
+    def to_ours(self, theirs: Tensors) -> Tensors:
+        return ()
+
+    def to_theirs(self, ours: Tensors) -> Tensors:
+        return ()
+
+
+class KeyMap:
+    """The table of a format. It knows rules by their protocol only, so a new kind of rule is a new class."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.rules = tuple(rules)
+        for ours, theirs in (rule.names() for rule in self.rules):
+            if ours and theirs and len({frozenset(_PLACEHOLDER.findall(name)) for name in (*ours, *theirs)}) > 1:
+                raise UsageError("a rule needs the same placeholders on both sides", got=f"{ours} and {theirs}")
+
+    def to_ours(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Tensors by their names → by ours."""
+        return _convert([(rule.names()[1], rule.names()[0], rule.to_ours) for rule in self.rules], tensors)
+
+    def to_theirs(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Tensors by our names → by theirs."""
+        return _convert([(*rule.names(), rule.to_theirs) for rule in self.rules], tensors)
+
+
+def _convert(ways: Sequence[_Way], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    groups, problems = _groups(ways, tensors)
+    origins: defaultdict[str, list[str]] = defaultdict(list)
+    result: dict[str, Tensor] = {}
+    for (index, values), members in groups.items():
+        *patterns, convert = ways[index]
+        sources, targets = ([name.format(**dict(values)) for name in side] for side in patterns)
+        if lacking := [name for name in sources if name not in members]:
+            problems["incomplete"].append(f"{', '.join(members)} without {', '.join(lacking)}")
+            continue
+        for target in targets:
+            origins[target].append(", ".join(sources))
+        try:
+            result.update(zip(targets, convert([tensors[name] for name in sources]), strict=True))
+        except WeightsError as error:
+            problems["unfit"].append(f"{', '.join(sources)} {error}")
+    problems["onto one name"] += [f"{' and '.join(names)} → {name}" for name, names in origins.items() if names[1:]]
+    if found := [f"{kind}: {brief(names)}" for kind, names in problems.items() if names]:
+        raise WeightsError(f"the names do not fit the key map: {'; '.join(found)}")
+    return result
+
+
+def _groups(ways: Sequence[_Way], names: Iterable[str]) -> tuple[dict[_Use, list[str]], defaultdict[str, list[str]]]:
+    """The names that each use of a rule takes together, and the names that cannot be placed."""
+    groups: defaultdict[_Use, list[str]] = defaultdict(list)
+    problems: defaultdict[str, list[str]] = defaultdict(list)
+    for name in names:
+        tried = [(index, _regex(source).fullmatch(name)) for index, way in enumerate(ways) for source in way[0]]
+        found = [(index, tuple(sorted(match.groupdict().items()))) for index, match in tried if match]
+        if len(found) == 1:
+            groups[found[0]].append(name)
+        else:
+            problems["matched by two rules" if found else "matched by no rule"].append(name)
+    return groups, problems
+
+
+@functools.cache
+def _regex(pattern: str) -> re.Pattern[str]:
+    digits = re.sub(r"\\\{(\w)\\\}", r"(?P<\1>[0-9]+)", re.escape(pattern))
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^.]+)", digits))
+
+
+def _transposed(tensor: Tensor) -> Tensor:
+    if tensor.ndim != 2:
+        raise WeightsError("cannot be transposed", got=f"shape {list(tensor.shape)}", expected="a matrix")
+    return tensor.t()

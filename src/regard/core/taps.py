@@ -1,0 +1,153 @@
+"""One place to look inside: attention sites and block outputs report here when somebody watches.
+
+    with regard.watch() as record:
+        model(x)
+    record["encoder.3.self"].weights      # [B, H, Q, K]
+
+Nobody watching costs one look at a context variable. Being watched never changes a result: the fused kernel still
+makes the output, and the weights are worked out from the query and keys beside it. Context variables keep threads
+and asynchronous tasks apart: each watches only what it runs itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from torch import Tensor, nn
+
+from regard.core.errors import UnknownName, UsageError
+
+Labels = tuple[Sequence[str] | None, Sequence[str] | None]
+
+
+@dataclass
+class Seen:
+    """What one call of one attention site did. Fields that were not asked for are None."""
+
+    site: str
+    weights: Tensor | None = None
+    query: Tensor | None = None
+    keys: Tensor | None = None
+    values: Tensor | None = None
+    value_path: Tensor | None = None
+    query_labels: Sequence[str] | None = None
+    key_labels: Sequence[str] | None = None
+
+
+@dataclass
+class Record:
+    """What a `watch` has collected, in the order it happened."""
+
+    patterns: Sequence[str] = ("*",)
+    want_weights: bool = True
+    want_parts: bool = False
+    want_path: bool = False
+    graph: bool = False
+    labels: Mapping[str, Labels] = field(default_factory=dict)
+    seen: list[Seen] = field(default_factory=list)
+    hidden: dict[str, list[Tensor]] = field(default_factory=dict)
+
+    @property
+    def sites(self) -> list[str]:
+        return list(dict.fromkeys(entry.site for entry in self.seen))
+
+    def calls(self, site: str) -> list[Seen]:
+        """Every call of a site: a recurrent decoder calls its aligner once a step."""
+        found = [entry for entry in self.seen if entry.site == site]
+        if not found:
+            raise UnknownName("attention site", site, self.sites)
+        return found
+
+    def __getitem__(self, site: str) -> Seen:
+        found = self.calls(site)
+        if len(found) > 1:
+            raise UsageError(
+                f"attention site {site!r} was called {len(found)} times", remedy=f"Use record.calls({site!r})."
+            )
+        return found[0]
+
+    def __iter__(self) -> Iterator[Seen]:
+        return iter(self.seen)
+
+    def __len__(self) -> int:
+        return len(self.seen)
+
+    def wants(self, name: str) -> bool:
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in self.patterns)
+
+    def labels_of(self, site: str) -> Labels:
+        return next((pair for pattern, pair in self.labels.items() if fnmatch.fnmatchcase(site, pattern)), (None, None))
+
+
+_watchers: ContextVar[tuple[Record, ...]] = ContextVar("regard_watchers", default=())
+
+
+@contextlib.contextmanager
+def watch(
+    sites: str | Sequence[str] = "*",
+    *,
+    weights: bool = True,
+    parts: bool = False,
+    value_path: bool = False,
+    labels: Mapping[str, Labels] | None = None,
+    graph: bool = False,
+) -> Iterator[Record]:
+    """Record every attention site whose name matches `sites` (shell patterns) while the block runs.
+
+    `parts` keeps the query, keys and values of each head; `value_path` keeps T, the values through the head's slice
+    of the output projection; `labels` names queries and keys by site pattern, as
+    `{"encoder.*": (source, source), "decoder.*.cross": (target, source)}`; `graph` keeps gradients flowing into
+    what is recorded. Watches nest: each sees all that it asked for.
+    """
+    patterns = (sites,) if isinstance(sites, str) else tuple(sites)
+    record = Record(patterns, weights, parts, value_path, graph, labels or {})
+    token = _watchers.set((*_watchers.get(), record))
+    try:
+        yield record
+    finally:
+        _watchers.reset(token)
+
+
+def watchers(name: str) -> list[Record]:
+    """Those who watch `name` just now; almost always nobody."""
+    records = _watchers.get()
+    return [record for record in records if record.wants(name)] if records else []
+
+
+def report(
+    site: str,
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    weights: Callable[[], Tensor],
+    value_path: Callable[[Tensor], Tensor] | None,
+) -> None:
+    """Tell whoever watches `site`; `weights` and `value_path` are only called when wanted."""
+    for record in watchers(site):
+        kept = (lambda x: x) if record.graph else Tensor.detach
+        entry = Seen(site)
+        entry.query_labels, entry.key_labels = record.labels_of(site)
+        if record.want_weights:
+            entry.weights = kept(weights())
+        if record.want_parts:
+            entry.query, entry.keys, entry.values = kept(query), kept(keys), kept(values)
+        if record.want_path and value_path is not None:
+            entry.value_path = kept(value_path(values))
+        record.seen.append(entry)
+
+
+def report_hidden(name: str, hidden: Tensor) -> None:
+    """Tell whoever watches `name` the output of a block."""
+    for record in watchers(name):
+        record.hidden.setdefault(name, []).append(hidden if record.graph else hidden.detach())
+
+
+def name_sites(model: nn.Module, prefix: str = "") -> None:
+    """Give each attention site and block of a model the name it has in the module tree: `encoder.3.self`."""
+    for name, module in model.named_modules():
+        if name and isinstance(getattr(module, "site", None), str):
+            module.site = prefix + name

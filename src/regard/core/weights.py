@@ -1,0 +1,207 @@
+"""Weights on disk: safetensors files, never pickles, which can run code when they are read.
+
+Reading maps the file: a tensor costs memory only where it is touched, and changing it never changes the file. Writing
+is all or nothing: the new file takes the place of the old one once it is whole and on disk, so tensors mapped from the
+old one stay valid. Tied tensors are stored once, their other names as metadata; they are read as the very same tensor.
+
+The layout is written here, not by the library's `save_file`, which (0.8) shuffles the metadata, so that equal weights
+give unequal hashes, makes files that only their owner may read, and refuses tied tensors.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PureWindowsPath
+from typing import Any, BinaryIO
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from regard.core.errors import WeightsError
+
+FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+_TIED = "regard.tied"
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+_CONVERT = f"If you trust it: regard.core.weights.write({FILE!r}, torch.load(path, weights_only=True))."
+_FLOATS = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+_WHOLES = {torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8"}
+_CODES = {**_FLOATS, **_WHOLES, torch.bool: "BOOL"}
+
+
+def read(path: str | Path, *, names: Iterable[str] | None = None) -> dict[str, Tensor]:
+    """The tensors of a file, of an index of shards, or of a folder that holds either; only `names`, if given."""
+    wanted, tensors = None if names is None else set(names), dict[str, Tensor]()
+    files, promised = _files(Path(path))
+    for file in files:
+        with _opened(file) as stored:
+            tied = json.loads((stored.metadata() or {}).get(_TIED, "{}"))
+            fetch = functools.cache(stored.get_tensor)
+            sources = {**{name: name for name in stored.keys()}, **tied}  # noqa: SIM118 (it is no mapping)
+            tensors |= {name: fetch(sources[name]) for name in sources if wanted is None or name in wanted}
+    if lacking := (promised if wanted is None else wanted) - tensors.keys():
+        raise WeightsError(f"{path} lacks {brief(sorted(lacking))}", remedy="Check the names, or download it again.")
+    return tensors
+
+
+def metadata(path: str | Path) -> dict[str, str]:
+    """The notes that were written with the weights."""
+    notes: dict[str, str] = {}
+    for file in _files(Path(path))[0]:
+        with _opened(file) as stored:
+            notes |= stored.metadata() or {}
+    return {key: note for key, note in notes.items() if key != _TIED}
+
+
+def write(path: str | Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None) -> None:
+    """Store the tensors in one file. Equal calls give equal bytes; a failure leaves the former file as it was."""
+    if Path(path).suffix != ".safetensors":
+        raise WeightsError(f"{path} is no name for weights", expected="a name that ends in .safetensors")
+    if bad := [name for name, tensor in tensors.items() if name == "__metadata__" or not _storable(tensor)]:
+        raise WeightsError(f"cannot store {brief(bad)}", expected=f"dense tensors of {', '.join(_CODES.values())}")
+    kept, tied = _untied(tensors)
+    try:
+        with replacing(path) as file:
+            file.write(_header(kept, {**(metadata or {}), **({_TIED: json.dumps(tied)} if tied else {})}))
+            for tensor in kept.values():
+                file.write(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    except OSError as error:
+        raise WeightsError(f"{path} was not written", got=error, remedy="Make room, or write elsewhere.") from error
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """A file to write to that takes the place of `path` when the block ends well, and vanishes when it does not."""
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    try:
+        with open(partial, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def load_into(
+    module: nn.Module, tensors: Mapping[str, Tensor], *, strict: bool = True, dtype: torch.dtype | None = None
+) -> tuple[list[str], list[str]]:
+    """Make the tensors the module's parameters and buffers, and return the names (missing, unexpected).
+
+    Nothing is copied: the module takes the tensors themselves, so a caller that goes on changing them gives clones.
+    Parameters become new objects; make the optimizer afterwards. Ties in the module stay, and one given name serves
+    them all. `strict=False` allows missing and unexpected names, never other shapes. `dtype` casts floating tensors.
+    """
+    slots = {name: slot for name, slot in module.state_dict(keep_vars=True).items() if isinstance(slot, Tensor)}
+    both = [name for name in slots if name in tensors]
+    given = {id(slots[name]): (slots[name], tensors[name]) for name in reversed(both)}  # tied names share a slot
+    missing = [name for name, slot in slots.items() if id(slot) not in given]
+    unexpected = [name for name in tensors if name not in slots]
+    faults = {"missing": missing, "unexpected": unexpected} if strict else {}
+    faults["misfits"] = [fault for name in both if (fault := _misfit(name, tensors[name], *given[id(slots[name])]))]
+    if found := [f"{kind}: {brief(names)}" for kind, names in faults.items() if names]:
+        raise WeightsError(f"the weights do not fit {type(module).__name__}: {'; '.join(found)}")
+    values = _as_slots(given, dtype)
+    state = {name: values[id(slot)] for name, slot in slots.items() if id(slot) in values}
+    module.load_state_dict(state, strict=False, assign=True)
+    return missing, unexpected
+
+
+def brief(names: Sequence[str], most: int = 5) -> str:
+    """The first few names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _misfit(name: str, tensor: Tensor, slot: Tensor, first: Tensor) -> str | None:
+    """Why the tensor cannot fill the slot that `first` fills, by this or by a tied name."""
+    if tensor.shape != slot.shape or tensor.is_floating_point() != slot.is_floating_point():
+        got, expected = (f"{each.dtype} {list(each.shape)}" for each in (tensor, slot))
+        return f"{name} is {got}, expected {expected}"
+    if _place(tensor) == _place(first) or (tensor.dtype == first.dtype and torch.equal(tensor, first)):
+        return None
+    return f"{name} is tied in the module, but the values given for its names differ"
+
+
+def _as_slots(given: Mapping[int, tuple[Tensor, Tensor]], dtype: torch.dtype | None) -> dict[int, Tensor]:
+    """The given tensors on the devices of their slots, as parameters where those are parameters."""
+    values, used = dict[int, Tensor](), set[object]()
+    for key, (slot, tensor) in given.items():
+        to_dtype = dtype if dtype and tensor.is_floating_point() else tensor.dtype
+        value = tensor.detach().to(tensor.device if slot.is_meta else slot.device, to_dtype)
+        if _place(value) in used:  # one tensor for two names that the module does not tie would tie them from now on
+            value = value.clone()
+        used.add(_place(value))
+        values[key] = nn.Parameter(value, slot.requires_grad) if isinstance(slot, nn.Parameter) else value
+    return values
+
+
+def _place(tensor: Tensor) -> object:
+    """Equal for tensors that are the same numbers at the same place in memory."""
+    start = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
+    return (tensor.device, *start, tensor.dtype, tensor.shape, tensor.stride()) if tensor.numel() else object()
+
+
+def _storable(tensor: Tensor) -> bool:
+    return tensor.dtype in _CODES and tensor.layout == torch.strided and not tensor.is_meta
+
+
+def _untied(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors to store, wide types first so that all are aligned, and the other names of some of them."""
+    firsts: dict[object, str] = {}
+    tied = {name: first for name in tensors if (first := firsts.setdefault(_place(tensors[name]), name)) != name}
+    names = sorted(firsts.values(), key=lambda name: (-tensors[name].element_size(), name))
+    return {name: tensors[name] for name in names}, tied
+
+
+def _header(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> bytes:
+    entries: dict[str, Any] = {"__metadata__": {key: str(notes[key]) for key in sorted(notes)}} if notes else {}
+    end = 0
+    for name, tensor in tensors.items():
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        entries[name] = {"dtype": _CODES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
+    if file.suffix != ".safetensors":
+        expected = f"a .safetensors file, or a folder with {FILE} or {INDEX}"
+        if pickles := [str(each) for each in (file, *sorted(file.glob("*"))) if each.suffix in _PICKLES]:
+            raise WeightsError(f"{brief(pickles)}: a pickle can run code", expected=expected, remedy=_CONVERT)
+        raise WeightsError(f"{file} holds no weights", expected=expected)
+    try:
+        with safe_open(file, framework="pt") as stored:
+            yield stored
+    except FileNotFoundError:
+        raise WeightsError(f"{file} is missing", remedy="Check the path, or download it again.") from None
+    except (SafetensorError, OSError, ValueError, TypeError) as error:
+        raise WeightsError(f"{file} is damaged", got=error, remedy="Copy or download it again.") from error
+
+
+def _files(path: Path) -> tuple[list[Path], set[str]]:
+    """The files to read, and the names that an index promises in them."""
+    path = next((path / name for name in (FILE, INDEX) if (path / name).is_file()), path)
+    if not path.name.endswith(".index.json"):
+        return [path], set()
+    try:
+        places = {str(name): str(shard) for name, shard in json.loads(path.read_bytes())["weight_map"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise WeightsError(f"{path} is no index of shards", got=error, remedy="Copy or download it again.") from error
+    shards = sorted(set(places.values()))
+    if outside := [shard for shard in shards if (way := PureWindowsPath(shard)).anchor or ".." in way.parts]:
+        raise WeightsError(f"{path} names files outside its folder", got=brief(outside), remedy="Do not trust it.")
+    return [path.parent / shard for shard in shards], set(places)

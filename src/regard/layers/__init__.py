@@ -1,0 +1,1 @@
+"""Layers around attention: normalisation, feed-forward, embedding, recurrence, convolution."""

@@ -1,0 +1,77 @@
+"""Encoder and decoder blocks, put together from parts that are passed in.
+
+    encoder    x ← self-attention(x), x ← feed-forward(x)
+    decoder    x ← masked self-attention(x), x ← cross-attention(x, memory), x ← feed-forward(x)
+
+each step within its own `Residual`. A block knows nothing of sizes, norms or positions: its parts do. One block serves
+BERT, GPT-2, ViT, Llama and both halves of the Transformer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.heads import KeyValues, MultiHead
+from regard.attention.masks import Mask
+from regard.core import taps
+from regard.core.state import State
+from regard.layers.residual import Residual
+
+
+class EncoderBlock(nn.Module):
+    """Self-attention and a feed-forward net; with a causal mask and a state it is a decoder-only block."""
+
+    def __init__(self, attention: MultiHead, feedforward: nn.Module, residual: Callable[[], Residual]) -> None:
+        super().__init__()
+        self.self, self.feedforward = attention, feedforward
+        self.around_self, self.around_feedforward = residual(), residual()
+        self.site = "block"
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        *,
+        mask: Tensor | Mask | None = None,
+        positions: Tensor | None = None,
+        state: State | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        x = self.around_self(x, lambda y: self.self(y, mask=mask, positions=positions, state=state))
+        x = self.around_feedforward(x, self.feedforward)
+        taps.report_hidden(self.site, x)
+        return x
+
+
+class DecoderBlock(nn.Module):
+    """Masked self-attention, attention to a prepared memory, and a feed-forward net."""
+
+    def __init__(
+        self, attention: MultiHead, cross: MultiHead, feedforward: nn.Module, residual: Callable[[], Residual]
+    ) -> None:
+        super().__init__()
+        self.self, self.cross, self.feedforward = attention, cross, feedforward
+        self.around_self, self.around_cross, self.around_feedforward = residual(), residual(), residual()
+        self.site = "block"
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        memory: KeyValues,
+        *,
+        mask: Tensor | Mask | None = None,
+        memory_mask: Tensor | Mask | None = None,
+        positions: Tensor | None = None,
+        state: State | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        x = self.around_self(x, lambda y: self.self(y, mask=mask, positions=positions, state=state))
+        x = self.around_cross(x, lambda y: self.cross(y, memory, mask=memory_mask))
+        x = self.around_feedforward(x, self.feedforward)
+        taps.report_hidden(self.site, x)
+        return x
+
+
+def stack(block: Callable[[], nn.Module], n_layers: int) -> nn.ModuleList:
+    """`n_layers` blocks, each made anew so that each starts from its own random weights."""
+    return nn.ModuleList(block() for _ in range(n_layers))

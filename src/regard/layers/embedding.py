@@ -1,0 +1,133 @@
+"""What enters a model as vectors, and the words that leave it.
+
+token     e = E[id], times √d when `scale` (Vaswani et al. 2017, §3.4); E is `weight` [V, D]
+segment   e = S[segment]: which of the sentences a token belongs to (Devlin et al. 2019)
+patch     e = W · patch + b: an image cut in squares, row by row (Dosovitskiy et al. 2021); W, b are `projection`
+output    logits = x · Eᵀ (+ b): the embedding read backwards (Press and Wolf 2017)
+
+E starts as normal with σ = 1/√d: the scaled embedding then has variance 1 a feature, and the logits of a normalised x
+have variance 1 too. The row of the padding id starts at zero and the look-up sends it no gradient; a tied output does
+(the loss pushes padding down like any word that is not the answer), so models mask padding and do not trust its row.
+
+Where we differ: the patch projection is a convolution whose stride is its kernel, the same numbers as cutting,
+flattening and multiplying. The tied output holds no parameter: it reads the embedding's own, so that weights are
+counted, trained and stored once. The √d of `scale` is not part of the output, as in Vaswani et al.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.core.errors import ShapeError
+
+
+def _look_up(ids: Tensor, weight: Tensor, *, padding: int | None = None, what: str, remedy: str) -> Tensor:
+    """Rows of `weight`. Torch checks the range while it copies; only its error is put in our words, at no cost."""
+    try:
+        return F.embedding(ids, weight, padding_idx=padding)
+    except IndexError as error:
+        wrong = ids[(ids < 0) | (ids >= len(weight))]
+        raise ShapeError(
+            f"{what} out of range",
+            got=wrong[0].item(),
+            expected=f"0 to {len(weight) - 1}, for a table of {len(weight)}",
+            remedy=remedy,
+        ) from error
+
+
+class TokenEmbedding(nn.Module):
+    """Ids to vectors; ids of any shape."""
+
+    def __init__(self, vocab_size: int, d_model: int, *, padding: int | None = None, scale: bool = False) -> None:
+        super().__init__()
+        if padding is not None and not 0 <= padding < vocab_size:
+            raise ShapeError("padding id out of range", got=padding, expected=f"0 to {vocab_size - 1}")
+        self.padding = padding
+        self.scale = math.sqrt(d_model) if scale else 1.0
+        self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5)
+        if self.padding is not None:
+            with torch.no_grad():
+                self.weight[self.padding].zero_()
+
+    def forward(self, ids: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch D"]:
+        remedy = "Use the tokenizer that the model was made with."
+        vectors = _look_up(ids, self.weight, padding=self.padding, what="token id", remedy=remedy)
+        return vectors if self.scale == 1.0 else vectors * self.scale
+
+    def extra_repr(self) -> str:
+        vocab_size, d_model = self.weight.shape
+        return f"{vocab_size}, {d_model}, padding={self.padding}, scale={self.scale:g}"
+
+
+class SegmentEmbedding(nn.Module):
+    """A vector for each sentence of the input, to be added to its tokens."""
+
+    def __init__(self, n_segments: int, d_model: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_segments, d_model))
+        nn.init.normal_(self.weight, std=d_model**-0.5)
+
+    def forward(self, segments: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch D"]:
+        return _look_up(segments, self.weight, what="segment", remedy="The first sentence is segment 0.")
+
+
+class PatchEmbedding(nn.Module):
+    """An image to one vector a patch, left to right and top to bottom."""
+
+    def __init__(self, image_size: int | tuple[int, int], patch_size: int, d_model: int, channels: int = 3) -> None:
+        super().__init__()
+        height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
+        if height % patch_size or width % patch_size or not min(height, width):
+            raise ShapeError(
+                "the image does not divide into patches",
+                got=f"{height}x{width} pixels and patches of {patch_size}x{patch_size}",
+                expected="height and width to be multiples of the patch",
+                remedy=f"Try an image of {_round_up(height, patch_size)}x{_round_up(width, patch_size)} pixels.",
+            )
+        self.expected = (channels, height, width)
+        self.grid = (height // patch_size, width // patch_size)
+        self.projection = nn.Conv2d(channels, d_model, patch_size, stride=patch_size)
+        nn.init.normal_(self.projection.weight, std=(channels * patch_size**2) ** -0.5)
+        nn.init.zeros_(self.projection.bias)  # type: ignore[arg-type]
+
+    @property
+    def n_patches(self) -> int:
+        return self.grid[0] * self.grid[1]
+
+    def forward(self, image_BCHW: Float[Tensor, "B C height width"]) -> Float[Tensor, "B P D"]:
+        if image_BCHW.shape[1:] != self.expected:
+            raise ShapeError(
+                "the images do not fit the model",
+                got=tuple(image_BCHW.shape[1:]),
+                expected=f"channels, height, width {self.expected}",
+                remedy="Resize or crop the images first.",
+            )
+        grid_BDHW: Tensor = self.projection(image_BCHW)
+        return grid_BDHW.flatten(2).transpose(1, 2)
+
+
+class TiedOutput(nn.Module):
+    """Scores over the vocabulary from the embedding's own weight."""
+
+    def __init__(self, embedding: TokenEmbedding, bias: bool = False) -> None:
+        super().__init__()
+        # In a tuple, torch does not see a second owner of the weight, and stores it under one name only. Asking the
+        # embedding each time, not keeping its tensor, follows the weight through copies, moves and replacements.
+        self._source = (embedding,)
+        self.bias = nn.Parameter(torch.zeros(len(embedding.weight))) if bias else None
+
+    def forward(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
+        return F.linear(x, self._source[0].weight, self.bias)
+
+
+def _round_up(size: int, step: int) -> int:
+    return max(1, math.ceil(size / step)) * step

@@ -1,0 +1,136 @@
+"""What every position scheme must keep, found by folder listing."""
+
+import pytest
+import torch
+from torch import nn
+
+import regard
+from regard.attention import causal, positions, window
+from regard.attention.heads import MultiHead
+from regard.attention.positions import Position, make_position
+from regard.core import lookup
+from regard.core.errors import LengthError, UsageError
+from regard.core.state import State
+
+SCHEMES = lookup.names(positions.__name__)
+RELATIVE = [name for name in SCHEMES if name not in ("none", "learned", "sinusoidal")]
+
+
+def make(name: str) -> tuple[Position, MultiHead]:
+    scheme = make_position(name, d_model=16, d_head=4, n_heads=4, max_len=64)
+    # Trained tables start out almost equal; larger ones stand in for trained ones.
+    for parameter in scheme.parameters():
+        nn.init.normal_(parameter)
+    return scheme, MultiHead(16, 4, position=scheme)
+
+
+def run(name: str, x: torch.Tensor, start: int = 0, **rest) -> torch.Tensor:
+    torch.manual_seed(0)
+    scheme, attention = make(name)
+    places = torch.arange(start, start + x.shape[1])
+    return attention(scheme.embed(x, places), positions=places, **rest)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_order_is_seen_by_all_but_none(name):
+    x, order = torch.randn(1, 4, 16), torch.tensor([3, 2, 0, 1])
+    straight, permuted = run(name, x)[:, order], run(name, x[:, order])
+    assert torch.allclose(straight, permuted, atol=1e-5) == (name == "none")
+
+
+@pytest.mark.parametrize("name", RELATIVE)
+def test_relative_schemes_do_not_see_where_the_sequence_starts(name):
+    x = torch.randn(2, 6, 16)
+    torch.testing.assert_close(run(name, x), run(name, x, start=37), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("mask", [causal(), window(2, 0)])
+@pytest.mark.parametrize("name", SCHEMES)
+def test_step_by_step_equals_all_at_once(name, mask):
+    x = torch.randn(2, 7, 16)
+    whole = run(name, x, mask=mask)
+    torch.manual_seed(0)
+    scheme, attention = make(name)
+    state, steps = State(), []
+    with torch.no_grad():
+        for t in range(7):
+            step = scheme.embed(x[:, t : t + 1], torch.tensor([t]))
+            steps.append(attention(step, mask=mask, state=state))
+    torch.testing.assert_close(torch.cat(steps, 1), whole, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_rows_may_have_their_own_positions(name):
+    """Left padding: the second row's tokens stand two places further left."""
+    x = torch.randn(2, 6, 16)
+    torch.manual_seed(0)
+    scheme, attention = make(name)
+    places = torch.stack([torch.arange(6), (torch.arange(6) - 2).clamp_min(0)])
+    real = torch.tensor([[True] * 6, [False] * 2 + [True] * 4])
+    both = attention(scheme.embed(x, places), positions=places, mask=regard.Mask(keys=real))
+    alone = run(name, x[1:, 2:])
+    torch.testing.assert_close(both[1:, 2:], alone, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_saves_only_what_is_trained(name):
+    scheme, _ = make(name)
+    assert set(scheme.state_dict()) == {key for key, _ in scheme.named_parameters()}
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_may_be_built_without_memory_and_filled_later(name):
+    with torch.device("meta"):
+        scheme, _ = make(name)
+    assert all(parameter.is_meta for parameter in scheme.parameters())
+    scheme.to_empty(device="cpu")
+    scheme.embed(torch.randn(1, 3, 16), torch.arange(3))
+    scheme.rotate(torch.randn(1, 4, 3, 4), torch.arange(3))
+
+
+def test_learned_positions_end():
+    scheme, _ = make("learned")
+    scheme.embed(torch.randn(1, 64, 16), torch.arange(64))
+    with pytest.raises(LengthError, match=r"65 tokens.*at most 64.*larger max_len"):
+        scheme.embed(torch.randn(1, 65, 16), torch.arange(65))
+
+
+@pytest.mark.parametrize("name", [n for n in SCHEMES if n != "learned"])
+def test_the_others_have_no_longest_input(name):
+    assert run(name, torch.randn(1, 300, 16)).isfinite().all()
+
+
+def test_pairs_need_an_even_width():
+    for name in ("rotary", "rotary_ntk"):
+        with pytest.raises(UsageError, match="even"):
+            make_position(name, d_head=5)
+    with pytest.raises(UsageError, match="even"):
+        make_position("sinusoidal", d_model=5).embed(torch.randn(1, 2, 5), torch.arange(2))
+
+
+def test_shaw_by_its_equation():
+    scheme = make_position("relative_shaw", d_head=4)
+    query = torch.randn(2, 3, 40, 4)
+    bias = scheme.bias(query, regard.Mask().distance(40, 40))
+    for i, j in [(0, 0), (3, 9), (39, 0), (0, 39), (20, 4)]:
+        vector = scheme.table.weight[min(max(j - i, -16), 16) + 16]
+        torch.testing.assert_close(bias[:, :, i, j], query[:, :, i] @ vector / 2)
+
+
+def test_t5_buckets():
+    """Exact up to 8 apart each way, then logarithmic to 128, then one for all: the numbers of the published scheme."""
+    both = make_position("relative_t5", n_heads=2)
+    distances = torch.tensor([0, -1, -7, -8, -127, -128, -5000, 1, 7, 8, 5000])
+    assert both.bucket(distances).tolist() == [0, 1, 7, 8, 15, 15, 15, 17, 23, 24, 31]
+    back = make_position("relative_t5", n_heads=2, bidirectional=False)
+    assert back.bucket(torch.tensor([5, 0, -1, -15, -16, -128])).tolist() == [0, 0, 1, 15, 16, 31]
+
+
+def test_alibi_slopes():
+    from regard.attention.positions.alibi import slopes
+
+    assert slopes(8) == [2.0**-h for h in range(1, 9)]
+    assert len(slopes(12)) == 12
+    assert slopes(12)[8:] == [2 ** (-0.5), 2 ** (-1.5), 2 ** (-2.5), 2 ** (-3.5)]
+    bias = make_position("alibi", n_heads=8).bias(torch.randn(1, 8, 3, 4), regard.Mask().distance(3, 3))
+    assert bias[0, 2].tolist() == [-1.0, -0.5, 0.0]

@@ -1,0 +1,99 @@
+"""Choosers against independent references, and hard attention learning by REINFORCE."""
+
+import pytest
+import torch
+
+import regard
+from regard.attention import make_chooser
+from regard.attention.choosers.hard import Hard, MovingBaseline
+
+
+def bisect(scores: torch.Tensor, weights_at) -> torch.Tensor:
+    """The threshold at which the weights sum to one, by halving an interval: no sorting, no closed form."""
+    low, high = scores.amax(-1, keepdim=True) - 1, scores.amax(-1, keepdim=True)
+    for _ in range(60):
+        middle = (low + high) / 2
+        heavy = weights_at(scores - middle).sum(-1, keepdim=True) > 1
+        low, high = torch.where(heavy, middle, low), torch.where(heavy, high, middle)
+    return weights_at(scores - low)
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("n_keys", [1, 2, 5, 64])
+def test_sparse_choosers_match_bisection(n_keys, scale):
+    scores = torch.randn(7, n_keys, dtype=torch.float64) * scale
+    sparsemax = bisect(scores, lambda z: z.clamp_min(0))
+    entmax = bisect(scores / 2, lambda z: z.clamp_min(0) ** 2)
+    torch.testing.assert_close(make_chooser("sparsemax")(scores), sparsemax, atol=1e-9, rtol=0)
+    torch.testing.assert_close(make_chooser("entmax15")(scores), entmax, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["softmax", "sparsemax", "entmax15"])
+def test_gradients(name):
+    scores = torch.randn(5, 6, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(make_chooser(name), scores)
+
+
+def test_equal_scores_share_equally():
+    for name in ("softmax", "sparsemax", "entmax15"):
+        torch.testing.assert_close(make_chooser(name)(torch.zeros(2, 4)), torch.full((2, 4), 0.25))
+
+
+def test_sparse_choosers_give_exact_zeros():
+    scores = torch.tensor([[5.0, 4.9, 0.0, -3.0]])
+    assert make_chooser("sparsemax")(scores)[0, 2:].tolist() == [0.0, 0.0]
+    assert make_chooser("entmax15")(scores)[0, 2:].tolist() == [0.0, 0.0]
+
+
+def test_hard_takes_the_best_at_run_time_and_samples_in_training():
+    scores = torch.tensor([1.0, 2.0, 0.5]).expand(20000, 3)
+    assert Hard().eval()(scores).mean(0).tolist() == [0.0, 1.0, 0.0]
+    sampled = Hard()(scores)
+    assert (sampled.sum(-1) == 1).all()
+    torch.testing.assert_close(sampled.mean(0), torch.softmax(scores[0], -1), atol=0.02, rtol=0)
+
+
+def test_log_prob_belongs_to_what_was_chosen():
+    query, keys = torch.randn(4, 3, 6), torch.randn(4, 5, 6)
+    attended = regard.attend(query, keys, keys, score="dot", chooser=Hard())
+    expected = (torch.log_softmax(query @ keys.transpose(1, 2), -1) * attended.weights).sum(-1)
+    torch.testing.assert_close(attended.log_prob, expected)
+    assert regard.attend(query, keys, keys, chooser="hard").log_prob is None
+
+
+def test_hard_attention_learns_by_reinforce_to_find_the_marked_key():
+    """Eight keys, one carries the mark; the reward is 1 for choosing it. Nothing but REINFORCE moves the query."""
+    query = torch.nn.Parameter(torch.randn(1, 1, 1, 8) * 0.1)
+    chooser, baseline = Hard(), MovingBaseline()
+    optimiser = torch.optim.Adam([query], lr=0.05)
+    for _ in range(300):
+        keys = torch.randn(32, 1, 8, 8)
+        marked = torch.randint(8, (32,))
+        keys[..., 0] = -1.0
+        keys[torch.arange(32), 0, marked, 0] = 2.0
+        attended = regard.attend(query.expand(32, 1, 1, 8), keys, keys, score="dot", chooser=chooser)
+        reward = attended.weights[torch.arange(32), 0, 0, marked]
+        optimiser.zero_grad()
+        baseline(attended.log_prob.flatten(), reward).backward()
+        optimiser.step()
+    chosen = regard.attend(query.expand(32, 1, 1, 8), keys, keys, score="dot", chooser=chooser.eval()).weights
+    assert chosen[torch.arange(32), 0, 0, marked].mean() > 0.95
+    assert baseline.value > 0.8
+
+
+def test_the_baseline_lowers_the_variance_without_moving_the_mean():
+    scores = torch.zeros(1, 4, requires_grad=True)
+    rewards = torch.tensor([10.0, 11.0, 10.0, 10.0])
+
+    def estimates(baseline: float) -> torch.Tensor:
+        grads = []
+        for _ in range(800):
+            weights = Hard()(scores)
+            advantage = (weights * rewards).sum() - baseline
+            grads.append(torch.autograd.grad(advantage * Hard.log_prob(scores, weights).sum(), scores)[0])
+        return torch.cat(grads)
+
+    plain, reduced = estimates(0.0), estimates(10.25)
+    exact = torch.softmax(scores, -1)[0] * (rewards - 10.25)
+    torch.testing.assert_close(reduced.mean(0), exact.detach(), atol=0.05, rtol=0)
+    assert reduced.var(0).sum() < plain.var(0).sum() / 100

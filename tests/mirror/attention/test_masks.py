@@ -1,0 +1,51 @@
+import pytest
+import torch
+
+import regard
+from regard.attention import Mask, around, causal, padding, window
+from regard.core.errors import ShapeError, UsageError
+
+
+def test_causal_stands_on_the_last_key():
+    assert causal().dense(2, 4).tolist() == [[True, True, True, False], [True] * 4]
+    assert causal(start=0).dense(2, 4).tolist() == [[True, False, False, False], [True, True, False, False]]
+
+
+def test_window_and_padding_combine():
+    mask = window(1) & padding(torch.tensor([2, 3]))
+    assert mask.dense(3, 3).shape == (2, 1, 3, 3)
+    assert mask.dense(3, 3)[0, 0].tolist() == [[True, True, False], [True, True, False], [False, True, False]]
+
+
+def test_tightest_sides_win():
+    both = window(5, 2) & window(3, 9) & causal()
+    assert (both.before, both.after) == (3, 0)
+
+
+def test_a_boolean_tensor_combines_too():
+    pairs = torch.tensor([[True, False], [True, True]])
+    assert (Mask() & pairs).dense(2, 2).tolist() == pairs.tolist()
+
+
+def test_limits_that_forbid_nothing_are_dropped():
+    assert causal().trim(1, 9).after is None
+    assert causal().trim(2, 9).after == 0
+    assert window(20, 20).trim(5, 5).dense(5, 5) is None
+    assert window(3, 0).trim(1, 9).before == 3
+
+
+def test_errors():
+    with pytest.raises(ShapeError, match=r"not boolean.*float32.*True = may attend.*bias="):
+        regard.attend(torch.randn(2, 4), torch.randn(3, 4), torch.randn(3, 4), mask=torch.ones(2, 3))
+    with pytest.raises(ShapeError, match="not boolean"):
+        Mask(keys=torch.ones(2, 3))
+    with pytest.raises(UsageError, match="negative"):
+        window(-1)
+    with pytest.raises(UsageError, match="radius"):
+        around(torch.zeros(1, 1, 1), 0)
+    with pytest.raises(UsageError, match="different starts"):
+        causal(start=1) & causal(start=2)
+    with pytest.raises(UsageError, match="either a start or"):
+        Mask(start=1, centre=torch.zeros(1))
+    with pytest.raises(UsageError, match="two masks with predicted"):
+        around(torch.zeros(1, 1, 1), 2) & around(torch.zeros(1, 1, 1), 2)

@@ -1,0 +1,68 @@
+"""The NTM's addressing by its equations, and a memory that copies."""
+
+import torch
+
+import regard
+from regard.attention.memory import Address, locate, read, read_by_content, write
+
+
+def test_content_addressing_is_the_cosine_softmax():
+    memory, key, strength = torch.randn(2, 6, 4), torch.randn(2, 3, 4), torch.rand(2, 3) * 9
+    attended = read_by_content(memory, Address(key, strength))
+    cosine = torch.nn.functional.cosine_similarity(key[:, :, None], memory[:, None], dim=-1)
+    expected = torch.softmax(strength[..., None] * cosine, -1)
+    torch.testing.assert_close(attended.weights.squeeze(2), expected)
+    torch.testing.assert_close(attended.context.squeeze(2), expected @ memory)
+    torch.testing.assert_close(read(memory, expected), expected @ memory)
+
+
+def test_strength_sharpens():
+    memory = torch.eye(4)[None]
+    weights = [
+        read_by_content(memory, Address(memory[:, :1], torch.tensor([[b]]))).weights[0, 0, 0, 0]
+        for b in (0.0, 1.0, 50.0)
+    ]
+    assert weights[0] == 0.25
+    assert weights[0] < weights[1] < weights[2]
+    assert weights[2] > 0.999
+
+
+def test_gate_shift_and_sharpen():
+    memory = torch.eye(5)[None]
+    previous = torch.zeros(1, 1, 5)
+    previous[..., 1] = 1.0
+    stay = Address(torch.randn(1, 1, 5), torch.ones(1, 1), gate=torch.zeros(1, 1))
+    torch.testing.assert_close(locate(memory, stay, previous), previous)
+    step_on = stay._replace(shift=torch.tensor([[[0.0, 0.0, 1.0]]]))
+    assert locate(memory, step_on, previous)[0, 0].tolist() == [0, 0, 1, 0, 0]
+    step_back = stay._replace(shift=torch.tensor([[[1.0, 0.0, 0.0]]]))
+    assert locate(memory, step_back, previous)[0, 0].tolist() == [1, 0, 0, 0, 0]
+    blurred = stay._replace(shift=torch.tensor([[[0.1, 0.8, 0.1]]]))
+    before = locate(memory, blurred, previous)
+    after = locate(memory, blurred._replace(sharpen=torch.full((1, 1), 3.0)), previous)
+    torch.testing.assert_close(after, before**3 / (before**3).sum())
+
+
+def test_write_erases_then_adds():
+    memory = torch.randn(2, 4, 3)
+    weights = torch.zeros(2, 1, 4)
+    weights[:, 0, 2] = 1.0
+    word = torch.randn(2, 1, 3)
+    written = write(memory, weights, torch.ones(2, 1, 3), word)
+    torch.testing.assert_close(written[:, 2], word[:, 0])
+    torch.testing.assert_close(written[:, [0, 1, 3]], memory[:, [0, 1, 3]])
+
+
+def test_a_sequence_written_by_shifting_is_read_back_by_content():
+    words, memory = torch.randn(1, 5, 8), torch.zeros(1, 5, 8)
+    place = torch.zeros(1, 1, 5)
+    place[..., 0] = 1.0
+    on = torch.tensor([[[0.0, 0.0, 1.0]]])
+    for step in range(5):
+        memory = write(memory, place, torch.ones(1, 1, 8), words[:, step : step + 1])
+        place = locate(memory, Address(torch.zeros(1, 1, 8), torch.ones(1, 1), torch.zeros(1, 1), on), place)
+    torch.testing.assert_close(memory, words)
+    with regard.watch() as record:
+        found = read_by_content(memory, Address(words[:, 3:4], torch.full((1, 1), 100.0))).context
+    torch.testing.assert_close(found[0, 0], words[:, 3], atol=1e-3, rtol=0)
+    assert record.sites == ["memory"]

@@ -1,0 +1,82 @@
+"""The command as a user meets it: help, wrong input, pipes."""
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import regard
+
+COMMAND = Path(sys.executable).parent / "regard"
+
+
+def run(*words: str, **rest) -> subprocess.CompletedProcess:
+    return subprocess.run([COMMAND, *words], capture_output=True, text=True, timeout=120, **rest)
+
+
+def test_help_answers_within_half_a_second():
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = run("--help")
+        times.append(time.perf_counter() - start)
+    assert done.returncode == 0
+    assert "quickstart" in done.stdout
+    assert min(times) < 0.5
+
+
+@pytest.mark.parametrize("statement", ["import regard", "import regard.cli; regard.cli._verbs()"])
+def test_importing_does_not_load_torch(statement):
+    code = f"import sys; {statement}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_version():
+    assert run("--version").stdout.strip() == f"regard {regard.__version__}"
+
+
+def test_no_verb_shows_help():
+    done = run()
+    assert done.returncode == 0
+    assert "usage: regard" in done.stdout
+
+
+def test_unknown_verb_is_one_line_with_a_suggestion():
+    done = run("quikstart")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "Did you mean 'quickstart'?" in done.stderr
+
+
+def test_debug_shows_the_traceback():
+    done = run("--debug", "quikstart")
+    assert "Traceback" in done.stderr
+
+
+def test_unknown_option_is_a_usage_error():
+    done = run("quickstart", "--frobnicate")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_quickstart_shows_the_worked_example():
+    done = run("quickstart")
+    assert done.returncode == 0
+    shown = re.findall(r"\((\d\.\d+), (\d\.\d+)\)", done.stdout)
+    assert shown == [("0.750", "0.250"), ("0.500", "0.500"), ("0.000", "1.000")]
+    assert re.search(r"0\.17\D+0\.17\D+0\.50\D+0\.17", done.stdout)
+
+
+def test_a_reader_that_leaves_is_no_error():
+    done = subprocess.run(f"{COMMAND} quickstart | head -1", shell=True, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+
+
+def test_public_names_all_exist():
+    for name in regard.__all__:
+        assert getattr(regard, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'atend'"):
+        regard.atend  # noqa: B018
