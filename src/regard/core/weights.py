@@ -62,14 +62,15 @@ def write(path: str | Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[
     """Store the tensors in one file. Equal calls give equal bytes; a failure leaves the former file as it was."""
     if Path(path).suffix != ".safetensors":
         raise WeightsError(f"{path} is no name for weights", expected="a name that ends in .safetensors")
-    if bad := [name for name, tensor in tensors.items() if name == "__metadata__" or not _storable(tensor)]:
+    bad = [name for name, t in tensors.items() if t.is_meta or t.layout != torch.strided or t.dtype not in _CODES]
+    if bad := bad or [name for name in tensors if name == "__metadata__"]:
         raise WeightsError(f"cannot store {brief(bad)}", expected=f"dense tensors of {', '.join(_CODES.values())}")
     kept, tied = _untied(tensors)
     try:
         with replacing(path) as file:
             file.write(_header(kept, {**(metadata or {}), **({_TIED: json.dumps(tied)} if tied else {})}))
             for tensor in kept.values():
-                file.write(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+                file.write(tensor.detach().cpu().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     except OSError as error:
         raise WeightsError(f"{path} was not written", got=error, remedy="Make room, or write elsewhere.") from error
 
@@ -77,8 +78,7 @@ def write(path: str | Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[
 @contextmanager
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
     """A file to write to that takes the place of `path` when the block ends well, and vanishes when it does not."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    partial = Path(path).with_name(f".{Path(path).name}.{uuid.uuid4().hex}.part")
     try:
         with open(partial, "xb") as file:
             yield file
@@ -88,7 +88,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    folder = os.open(partial.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
@@ -127,8 +127,7 @@ def brief(names: Sequence[str], most: int = 5) -> str:
 def _misfit(name: str, tensor: Tensor, slot: Tensor, first: Tensor) -> str | None:
     """Why the tensor cannot fill the slot that `first` fills, by this or by a tied name."""
     if tensor.shape != slot.shape or tensor.is_floating_point() != slot.is_floating_point():
-        got, expected = (f"{each.dtype} {list(each.shape)}" for each in (tensor, slot))
-        return f"{name} is {got}, expected {expected}"
+        return f"{name} is {tensor.dtype} {list(tensor.shape)}, expected {slot.dtype} {list(slot.shape)}"
     if _place(tensor) == _place(first) or (tensor.dtype == first.dtype and torch.equal(tensor, first)):
         return None
     return f"{name} is tied in the module, but the values given for its names differ"
@@ -153,10 +152,6 @@ def _place(tensor: Tensor) -> object:
     return (tensor.device, *start, tensor.dtype, tensor.shape, tensor.stride()) if tensor.numel() else object()
 
 
-def _storable(tensor: Tensor) -> bool:
-    return tensor.dtype in _CODES and tensor.layout == torch.strided and not tensor.is_meta
-
-
 def _untied(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors to store, wide types first so that all are aligned, and the other names of some of them."""
     firsts: dict[object, str] = {}
@@ -172,8 +167,7 @@ def _header(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> bytes:
         start, end = end, end + tensor.numel() * tensor.element_size()
         entries[name] = {"dtype": _CODES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
     text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
+    return (size := len(text) + -len(text) % 8).to_bytes(8, "little") + text.ljust(size)
 
 
 @contextmanager
@@ -186,10 +180,9 @@ def _opened(file: Path) -> Iterator[Any]:
     try:
         with safe_open(file, framework="pt") as stored:
             yield stored
-    except FileNotFoundError:
-        raise WeightsError(f"{file} is missing", remedy="Check the path, or download it again.") from None
-    except (SafetensorError, OSError, ValueError, TypeError) as error:
-        raise WeightsError(f"{file} is damaged", got=error, remedy="Copy or download it again.") from error
+    except (SafetensorError, OSError, ValueError, TypeError, RecursionError) as error:
+        what = "missing" if isinstance(error, FileNotFoundError) else "damaged or unreadable"
+        raise WeightsError(f"{file} is {what}", got=error, remedy="Check the path, or download it again.") from error
 
 
 def _files(path: Path) -> tuple[list[Path], set[str]]:
@@ -199,7 +192,7 @@ def _files(path: Path) -> tuple[list[Path], set[str]]:
         return [path], set()
     try:
         places = {str(name): str(shard) for name, shard in json.loads(path.read_bytes())["weight_map"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise WeightsError(f"{path} is no index of shards", got=error, remedy="Copy or download it again.") from error
     shards = sorted(set(places.values()))
     if outside := [shard for shard in shards if (way := PureWindowsPath(shard)).anchor or ".." in way.parts]:

@@ -116,15 +116,14 @@ def test_relative_positions_inside_windows(position):
 
 LONG = """
 import resource, torch, regard
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 q, k, v = (torch.randn(1, 4, 16384, 64, requires_grad=True) for _ in range(3))
 regard.attend(q, k, v, mask={mask}).context.sum().backward()
 assert q.grad.isfinite().all()
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024**2)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2)
 """
 
 
 @pytest.mark.parametrize("mask", ["regard.causal()", "regard.window(127, 0)"])
 def test_sixteen_thousand_tokens_forward_and_backward_in_two_gibibytes(mask):
     done = subprocess.run([sys.executable, "-c", LONG.format(mask=mask)], capture_output=True, text=True, check=True)
-    assert float(done.stdout) < 2.0, "GiB above what torch itself takes"
+    assert float(done.stdout) < 2.0, "GiB at the peak, torch itself included"

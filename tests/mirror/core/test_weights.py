@@ -134,10 +134,11 @@ def test_the_writer_refuses_what_it_cannot_store(tmp_path: Path) -> None:
         "meta": torch.empty(2, device="meta"),
         "complex": torch.zeros(2, dtype=torch.complex128),
         "sparse": torch.eye(2).to_sparse(),
-        "__metadata__": torch.zeros(1),
     }
-    with pytest.raises(WeightsError, match=r"cannot store meta, complex, sparse, __metadata__: expected dense.*F32"):
+    with pytest.raises(WeightsError, match=r"cannot store meta, complex, sparse: expected dense.*F32"):
         write(tmp_path / "a.safetensors", {**bad, "good": torch.ones(1)})
+    with pytest.raises(WeightsError, match="cannot store __metadata__"):
+        write(tmp_path / "a.safetensors", {"__metadata__": torch.ones(1)})
     with pytest.raises(WeightsError, match=r"a.bin is no name for weights.*\.safetensors"):
         write(tmp_path / "a.bin", {})
     assert not list(tmp_path.iterdir())
@@ -218,7 +219,7 @@ def test_a_truncated_file_is_named(tmp_path: Path, keep: int) -> None:
         read(tmp_path)
 
 
-@pytest.mark.parametrize("tied", ["{", "[1]", '{"b": "none"}', '{"b": 5}', '{"b": []}'])
+@pytest.mark.parametrize("tied", ["{", "[" * 100_000, "[1]", '{"b": "none"}', '{"b": 5}', '{"b": []}'])
 def test_damaged_ties_are_reported(tmp_path: Path, tied: str) -> None:
     save_file({"a": torch.ones(1)}, tmp_path / "model.safetensors", {"regard.tied": tied})
     with pytest.raises(WeightsError, match=r"model.safetensors is damaged"):
@@ -293,7 +294,9 @@ def test_an_index_of_pickles_is_refused(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"weight_map": [1]}', '{"weight_map": 3}', "\xff"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[" * 100_000, "[]", "{}", '{"weight_map": [1]}', '{"weight_map": 3}', "\xff"]
+)
 def test_a_bad_index_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "model.safetensors.index.json").write_text(text, encoding="latin-1")
     with pytest.raises(WeightsError, match=r"index.json is no index of shards"):

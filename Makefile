@@ -1,0 +1,43 @@
+# Each target sets up what it needs: a fresh machine with Python 3.11 and make is enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# A second busy thread makes torch several times slower on small machines: one thread a worker, a worker a core.
+WORKERS ?= 2
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+.PHONY: help quickstart test test-all check bench clean
+
+help:
+	@echo "make quickstart   see attention work"
+	@echo "make test         the tests (minutes)"
+	@echo "make test-all     the longer proofs too"
+	@echo "make check        ruff and mypy"
+	@echo "make bench        speed against torch's own, written to benchmarks/RESULTS.md"
+
+# The stamp is newer than what it was made from; anything else installs again.
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "regard needs Python 3.11 or newer")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+quickstart: $(VENV)/installed
+	$(BIN)/regard quickstart
+
+test: $(VENV)/installed
+	$(PYTEST) -m "not slow"
+
+test-all: $(VENV)/installed
+	$(PYTEST)
+
+check: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/installed
+	$(BIN)/python benchmarks/attention.py
+
+clean:
+	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis
