@@ -6,10 +6,12 @@ V vocabulary, P patches. `scores` are before choosing, `weights` after.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
 from torch import Tensor
+
+from regard.core.state import State
 
 # bias(query_BHQE, distance) and gain(distance) receive distance = key position − query position, broadcastable to
 # BHQK, and return something broadcastable to BHQK.
@@ -60,4 +62,20 @@ class SamplingChooser(Chooser, Protocol):
 
     def log_prob(self, scores: Tensor, weights: Tensor) -> Tensor:
         """log p(chosen) [...]."""
+        ...
+
+
+@runtime_checkable
+class Decodable(Protocol):
+    """A model that writes one token at a time; all that it remembers is in the state."""
+
+    coverage_site: str | None
+    """The attention site whose weights say which inputs have been used up; None: there is none."""
+
+    def begin(self, inputs: Mapping[str, Tensor]) -> State:
+        """Read the inputs (`source` [B,S] and `source_mask` [B,S], say); the state of having written nothing."""
+        ...
+
+    def step(self, tokens: Tensor, state: State) -> Tensor:
+        """Write tokens [B,T] (integers), moving the state on; logits [B,V] of what comes next."""
         ...
