@@ -1,34 +1,103 @@
-"""The verbs, for Python, the command line and the server alike. Results are plain numbers, lists and strings."""
+"""The verbs, for Python, the command line and the server alike.
+
+model = regard.train("recipes/multi30k_en_de.yaml", out="out/de")
+model = regard.load("out/de")
+model.translate(["A man is riding a horse."])
+"""
 
 from __future__ import annotations
 
-import math
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard import folder as folders
+from regard import recipe as recipes
+from regard.core.errors import DataError
+from regard.data.lines import read_lines
+from regard.figure import write_heat_map
+from regard.recipe import Recipe, Run
+from regard.translator import Alignment, Translation, Translator
+
+__all__ = ["Alignment", "Scores", "Translation", "Translator", "evaluate", "load", "read_text", "score", "train"]
+
+
+def load(folder: str | Path) -> Translator:
+    """Open a model folder."""
+    return Translator(folders.load(Path(folder)))
+
+
+def train(
+    recipe: str | Path | Mapping[str, Any],
+    out: str | Path | None = None,
+    *,
+    changes: Mapping[str, str] | None = None,
+    quiet: bool = False,
+) -> Translator:
+    """Run a recipe (a YAML file or the same as a mapping) to its end, going on where an earlier run stopped."""
+    if isinstance(recipe, Mapping):
+        parsed, place = Recipe.parse(recipe, "recipe"), Path(out or "out/run")
+    else:
+        parsed, place = recipes.read(recipe, changes), Path(out or Path("out") / Path(recipe).stem)
+    return load(Run(parsed, place, quiet=quiet).train())
 
 
 @dataclass(frozen=True)
-class FourKeys:
-    """The lectures' worked example: which of the keys A A B A does a query for B look at?"""
+class Scores:
+    """BLEU and chrF with the signatures that make them comparable; `exact` is the share of lines that are right."""
 
-    keys: list[str]
-    queries: list[str]
-    weights: list[list[float]]
-    contexts: list[list[float]]
+    bleu: float
+    bleu_signature: str
+    bleu_tokenised: float
+    chrf: float
+    chrf_signature: str
+    exact: float
+    lines: int
 
 
-def four_keys() -> FourKeys:
-    """Attend to A A B A with A = (1, 0) and B = (0, 1): not at all selectively, a little, and sharply."""
-    import torch
+def evaluate(
+    model: Translator, source: Sequence[str], reference: Sequence[str], **search: Any
+) -> tuple[Scores, list[str]]:
+    """Translate and score; also what was written."""
+    if len(source) != len(reference):
+        raise DataError(
+            "source and reference differ in length", got=f"{len(source)} and {len(reference)} lines", expected="as many"
+        )
+    written = model.translate(source, **search)
+    return score(written, reference), written
 
-    import regard
 
-    a, b = [1.0, 0.0], [0.0, 1.0]
-    keys = torch.tensor([a, a, b, a])
-    # Scaling a query by ln 3 is taking powers of 3 instead of powers of e.
-    queries = {
-        "no query: the plain average": torch.zeros(2),
-        "B, in powers of 3": torch.tensor(b) * math.log(3),
-        "10 · B": torch.tensor(b) * 10,
-    }
-    attended = regard.attend(torch.stack(list(queries.values())), keys, keys, score="dot")
-    return FourKeys(list("AABA"), list(queries), attended.weights.tolist(), attended.context.tolist())
+def score(written: Sequence[str], reference: Sequence[str]) -> Scores:
+    """sacrebleu's BLEU and chrF, and BLEU of words as the files separate them, which older papers report."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    if not written:
+        raise DataError("there is nothing to score", got="0 lines")
+    bleu, chrf, plain = BLEU(), CHRF(), BLEU(tokenize="none", force=True)
+    lines, references = list(written), [list(reference)]
+    return Scores(
+        bleu=round(bleu.corpus_score(lines, references).score, 2),
+        bleu_signature=str(bleu.get_signature()),
+        bleu_tokenised=round(plain.corpus_score(lines, references).score, 2),
+        chrf=round(chrf.corpus_score(lines, references).score, 2),
+        chrf_signature=str(chrf.get_signature()),
+        exact=sum(one.strip() == other.strip() for one, other in zip(lines, reference, strict=True)) / len(lines),
+        lines=len(lines),
+    )
+
+
+def read_text(path: str | Path) -> list[str]:
+    """The lines of a text file (plain, .gz or .xz)."""
+    return list(read_lines(path))
+
+
+def write_alignment(found: Alignment, matrix: list[list[float]], path: str | Path) -> None:
+    """An alignment as .json (everything), .svg or .png (the matrix)."""
+    path = Path(path)
+    if path.suffix == ".json":
+        path.write_text(json.dumps(found.as_dict(), ensure_ascii=False) + "\n", encoding="utf-8")
+    else:
+        write_heat_map(path, matrix, found.target, found.source)

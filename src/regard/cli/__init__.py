@@ -50,7 +50,10 @@ def _run(argv: list[str]) -> int:
     first = next((word for word in argv if not word.startswith("-")), None)
     if first is not None and first not in verbs:
         raise UnknownName("verb", first, verbs)
-    arguments = parser.parse_args(argv)
+    arguments, rest = parser.parse_known_args(argv)
+    if rest and arguments.verb != "train":
+        parser.error(f"{arguments.verb or 'regard'} does not know {' '.join(rest)}")
+    arguments.rest = rest
     if arguments.verb is None:
         parser.print_help()
         return 0

@@ -29,7 +29,15 @@ class Score(Protocol):
     """True when the query and the keys must have the same width."""
 
     def __call__(self, query: Tensor, keys: Tensor) -> Tensor:
-        """query [B,H,Q,E], keys [B,H,K,E'] → scores [B,H,Q,K]."""
+        """query [B,H,Q,E], keys [B,H,K,E'] → scores [B,H,Q,K]: compare(query, prepare(keys))."""
+        ...
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        """What depends on the keys alone, to be done once for many queries."""
+        ...
+
+    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+        """query and prepared keys → scores."""
         ...
 
     def as_dot(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float] | None:

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from regard.core.errors import WeightsError
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+_LINE = 64  # bytes of a cache line
 _TIED = "regard.tied"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 _CONVERT = f"If you trust it: regard.core.weights.write({FILE!r}, torch.load(path, weights_only=True))."
@@ -119,6 +120,12 @@ def load_into(
     return missing, unexpected
 
 
+def aligned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same tensors, those that do not begin on a cache line copied: the last bit of a matrix product depends on
+    that, and a loaded model should give the very numbers that the saved one gave. In files written here few do not."""
+    return {name: tensor if tensor.data_ptr() % _LINE == 0 else tensor.clone() for name, tensor in tensors.items()}
+
+
 def brief(names: Sequence[str], most: int = 5) -> str:
     """The first few names, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
@@ -153,10 +160,11 @@ def _place(tensor: Tensor) -> object:
 
 
 def _untied(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors to store, wide types first so that all are aligned, and the other names of some of them."""
+    """The tensors to store, round sizes and wide types first so that most lie well, and other names of some of them."""
     firsts: dict[object, str] = {}
     tied = {name: first for name in tensors if (first := firsts.setdefault(_place(tensors[name]), name)) != name}
-    names = sorted(firsts.values(), key=lambda name: (-tensors[name].element_size(), name))
+    sizes = {name: tensors[name].numel() * tensors[name].element_size() for name in firsts.values()}
+    names = sorted(sizes, key=lambda name: (sizes[name] % _LINE > 0, -tensors[name].element_size(), name))
     return {name: tensors[name] for name in names}, tied
 
 
@@ -167,7 +175,7 @@ def _header(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> bytes:
         start, end = end, end + tensor.numel() * tensor.element_size()
         entries[name] = {"dtype": _CODES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
     text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
-    return (size := len(text) + -len(text) % 8).to_bytes(8, "little") + text.ljust(size)
+    return (size := len(text) + -(8 + len(text)) % _LINE).to_bytes(8, "little") + text.ljust(size)
 
 
 @contextmanager

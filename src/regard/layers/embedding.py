@@ -126,7 +126,12 @@ class TiedOutput(nn.Module):
         self.bias = nn.Parameter(torch.zeros(len(embedding.weight))) if bias else None
 
     def forward(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
-        return F.linear(x, self._source[0].weight, self.bias)
+        return F.linear(x, self.weight, self.bias)
+
+    @property
+    def weight(self) -> Tensor:
+        """The embedding's matrix [V, D]."""
+        return self._source[0].weight
 
 
 def _round_up(size: int, step: int) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import cast
 
+from torch import Tensor
+
 from regard.core import lookup
 from regard.core.contracts import Score
 
@@ -20,6 +22,27 @@ def make_score(
     """The score `name`, given those sizes that it needs: `make_score("additive", 256, 512)`."""
     offers = {"d_query": d_query, "d_key": d_key, "d_hidden": d_hidden, "max_keys": max_keys}
     return cast(Score, lookup.build(__name__, name, **offers))
+
+
+class PreparedKeys:
+    """A score for keys that have been through its `prepare`: `attend(q, prepared, v, score=PreparedKeys(s))`."""
+
+    same_width = False
+
+    def __init__(self, score: Score) -> None:
+        self._score, self.by_index = score, score.by_index
+
+    def __call__(self, query: Tensor, keys: Tensor) -> Tensor:
+        return self.compare(query, keys)
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        return keys
+
+    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+        return self._score.compare(query, prepared)
+
+    def as_dot(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float] | None:
+        return None
 
 
 @functools.cache

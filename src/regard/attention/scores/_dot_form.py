@@ -14,7 +14,13 @@ class DotForm(nn.Module):
     def as_dot(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float]:
         raise NotImplementedError
 
+    def prepare(self, keys: Tensor) -> Tensor:
+        return keys
+
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        query, keys, scale = self.as_dot(query, keys)
+        return self.compare(query, keys)
+
+    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+        query, keys, scale = self.as_dot(query, prepared)
         # Scaling the smaller operand first is what the fused kernel does; it also costs less than scaling Q × K scores.
         return (query * scale if scale != 1.0 else query) @ keys.transpose(-1, -2)

@@ -28,5 +28,11 @@ class Additive(nn.Module):
         return None
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        both_BHQKD = torch.tanh(self.query(query).unsqueeze(-2) + self.key(keys).unsqueeze(-3))
+        return self.compare(query, self.prepare(keys))
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        return self.key(keys)
+
+    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+        both_BHQKD = torch.tanh(self.query(query).unsqueeze(-2) + prepared.unsqueeze(-3))
         return self.v(both_BHQKD).squeeze(-1)

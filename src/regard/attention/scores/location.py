@@ -23,7 +23,13 @@ class Location(nn.Module):
         return None
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        n_keys, max_keys = keys.shape[-2], self.places.out_features
+        return self.compare(query, keys)
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        return keys
+
+    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+        n_keys, max_keys = prepared.shape[-2], self.places.out_features
         if n_keys > max_keys:
             raise LengthError(
                 "the location score has no row for every key",

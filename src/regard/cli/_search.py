@@ -1,0 +1,34 @@
+"""Options of decoding that several verbs share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+_OPTIONS: dict[str, tuple[type, str]] = {
+    "beam": (int, "hypotheses kept at each step; 1 is greedy"),
+    "nbest": (int, "how many translations of each line"),
+    "length_penalty": (float, "0 none, 1 the usual"),
+    "coverage_penalty": (float, "punish source words that were never looked at"),
+    "min_length": (int, "tokens at least"),
+    "max_length": (int, "tokens at most"),
+    "no_repeat_ngram": (int, "never write the same n tokens twice"),
+    "temperature": (float, "for --sample"),
+    "top_k": (int, "for --sample"),
+    "top_p": (float, "for --sample"),
+    "min_p": (float, "for --sample"),
+    "seed": (int, "for --sample"),
+}
+
+
+def add_search(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("decoding (defaults are stored with the model)")
+    for name, (kind, text) in _OPTIONS.items():
+        group.add_argument("--" + name.replace("_", "-"), type=kind, help=text, metavar="N")
+    group.add_argument("--sample", action="store_true", default=None, help="draw at random instead of searching")
+
+
+def search_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Those that were given."""
+    given = {name: getattr(arguments, name) for name in [*_OPTIONS, "sample"]}
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,37 @@
+"""Show which source word each target word looked at, for a translation of your own or the model's."""
+
+from __future__ import annotations
+
+import argparse
+
+from regard.cli._search import add_search, search_options
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a model folder")
+    parser.add_argument("source", help="the text")
+    parser.add_argument("target", nargs="?", help="its translation; left out, the model translates")
+    parser.add_argument("--site", help="one attention site, such as decoder.3.cross (default: the mean of all)")
+    parser.add_argument("--head", type=int, help="one head of it")
+    parser.add_argument("--out", metavar="FILE", help="write a picture or data instead: .svg, .png or .json")
+    add_search(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from regard import api
+    from regard.cli._heatmap import heat_map
+
+    model = api.load(arguments.model)
+    found = model.align(arguments.source, arguments.target, **search_options(arguments))
+    matrix = found.matrix(arguments.site, arguments.head)
+    if arguments.out:
+        api.write_alignment(found, matrix, arguments.out)
+        print(f"{arguments.out}  ({len(found.sites)} sites: {', '.join(found.sites)})")
+        return 0
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(heat_map(matrix, found.target, found.source))
+    console.print(found.translation, markup=False)
+    console.print(f"sites: {', '.join(found.sites)}", markup=False)
+    return 0

@@ -1,0 +1,39 @@
+"""Train a model from a recipe, going on where an earlier run of it stopped.
+
+Any value of the recipe can be changed: regard train recipes/multi30k_en_de.yaml --training.lr 1e-3 --model.size small
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from regard.core.errors import UsageError
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", help="a YAML file")
+    parser.add_argument("--out", help="where the run and the model go (default: out/NAME)")
+    parser.add_argument("--quiet", action="store_true", help="say nothing while training")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from regard import api
+
+    out = Path(arguments.out or Path("out") / Path(arguments.recipe).stem)
+    api.train(arguments.recipe, out, changes=_changes(arguments.rest), quiet=arguments.quiet)
+    print(f'The model is in {out}. Try: echo "…" | regard translate {out}')
+    return 0
+
+
+def _changes(words: list[str]) -> dict[str, str]:
+    """`--training.lr 0.1` or `--training.lr=0.1` → {"training.lr": "0.1"}."""
+    changes, queue = {}, list(words)
+    while queue:
+        word = queue.pop(0)
+        name, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or not (equals or queue):
+            raise UsageError(f"cannot read {word!r}", expected="--name value, with a name such as training.lr")
+        changes[name] = value if equals else queue.pop(0)
+    return changes

@@ -1,0 +1,51 @@
+"""Translate standard input to standard output, line by line.
+
+One line out for each line in, in order, written as soon as it is ready; an empty line stays an empty line. With --nbest
+above 1 each line gives that many lines: number of the line, score and translation, separated by tabs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from regard.cli._search import add_search, search_options
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a model folder")
+    parser.add_argument("--alignments", metavar="FILE", help="also write what each word looked at, as JSON lines")
+    parser.add_argument("--json", action="store_true", help="write JSON lines with scores")
+    add_search(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from regard import api
+    from regard.cli._lines import chunks
+
+    model, options = api.load(arguments.model), search_options(arguments)
+    alignments = open(arguments.alignments, "w", encoding="utf-8") if arguments.alignments else None  # noqa: SIM115
+    number = 0
+    for lines in chunks():
+        for line, found in zip(lines, model.translate_nbest(lines, **options), strict=True):
+            number += 1
+            for translation in found:
+                print(_shown(arguments, number, translation, several=options.get("nbest", 1) > 1))
+            if alignments is not None:
+                seen = model.align(line, tokens=found[0].tokens) if line.strip() else None
+                alignments.write(json.dumps(seen and seen.as_dict(), ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+    if alignments is not None:
+        alignments.close()
+    return 0
+
+
+def _shown(arguments: argparse.Namespace, number: int, translation: object, *, several: bool) -> str:
+    from regard.api import Translation
+
+    assert isinstance(translation, Translation)
+    if arguments.json:
+        facts = {"line": number, "text": translation.text, "score": translation.score, "log_prob": translation.log_prob}
+        return json.dumps(facts, ensure_ascii=False)
+    return f"{number}\t{translation.score:.4f}\t{translation.text}" if several else translation.text

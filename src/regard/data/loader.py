@@ -1,0 +1,143 @@
+"""Batches of encoded pairs, in an order that follows from the seed and the epoch's number and from nothing else.
+
+So a run that stops inside an epoch goes on with `epoch(number, start=k)`: the plan is made again, and batch k is the
+one that it would have been. A plan sorts all pairs at once in numpy and makes no tensor.
+
+**Budget.** A batch of B pairs, S the longest source and T the longest target in it (specials counted), holds
+B × (S + T) numbers, padding included, and at most 2 × `tokens_per_batch`: that is `tokens_per_batch` for each side on
+average. It bounds memory and time, which a count of real tokens does not. A pair over the budget makes a batch of one.
+
+**Little padding.** Pairs are grouped into bands by target length; a band spans as few lengths as make about three
+batches. Inside a band they are sorted by source length, rising and falling in turn, so that neighbours are alike across
+the border of two bands, and cut into batches. Sorting by target then source length, or by the sum, pads far more.
+
+**Still random.** Pairs of equal lengths come in random order, the bands are drawn anew in each epoch, and the batches
+are shuffled. How often the same pairs meet again depends on how many pairs there are of each length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.core.batch import Batch, pad
+from regard.core.errors import UsageError
+from regard.data.token_pairs import TokenPairs
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Batch k holds the pairs rows[starts[j] : starts[j + 1]], where j = turns[k]."""
+
+    rows: Ints
+    starts: Ints
+    turns: Ints
+
+    def batch(self, k: int) -> Ints:
+        j = self.turns[k]
+        return self.rows[self.starts[j] : self.starts[j + 1]]
+
+
+class Loader:
+    """Batches with `source` ids + eos [B,S], `target` bos + ids + eos [B,T], and a mask of each, True at real tokens.
+
+    Without `shuffle` the batches are the same in each epoch, and in order of length; `batch.rows` tells the pairs.
+    """
+
+    def __init__(
+        self, pairs: TokenPairs, *, tokens_per_batch: int, seed: int, pad: int, bos: int, eos: int, shuffle: bool = True
+    ) -> None:
+        if tokens_per_batch < 1:
+            raise UsageError("tokens_per_batch is too small", got=tokens_per_batch, expected="1 or more")
+        if not 0 <= seed < 2**64:
+            raise UsageError("the seed is out of range", got=seed, expected="0 to 2^64 - 1")
+        self.pairs, self.tokens_per_batch, self.seed, self.shuffle = pairs, tokens_per_batch, seed, shuffle
+        self._pad, self._bos, self._eos = pad, bos, eos
+        self._sources: Ints = pairs.source_lengths.astype(np.int64) + 1
+        self._targets: Ints = pairs.target_lengths.astype(np.int64) + 2
+        self._latest: tuple[int, _Plan] | None = None
+
+    def batches_in_epoch(self, number: int) -> int:
+        """How many batches there are; this differs a little between epochs."""
+        return len(self._plan(number).turns)
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch from batch `start` on; every pair is in exactly one batch of the epoch."""
+        plan = self._plan(number)
+        if not 0 <= start <= len(plan.turns):
+            raise UsageError(f"epoch {number} has no batch {start}", expected=f"0 to {len(plan.turns)}")
+        return (self._batch(plan.batch(k)) for k in range(start, len(plan.turns)))
+
+    def _batch(self, rows: Ints) -> Batch:
+        numbers = tuple(rows.tolist())
+        sources = [[*self.pairs.source(row).tolist(), self._eos] for row in numbers]
+        targets = [[self._bos, *self.pairs.target(row).tolist(), self._eos] for row in numbers]
+        source_BS, source_mask_BS = pad(sources, value=self._pad)
+        target_BT, target_mask_BT = pad(targets, value=self._pad)
+        tensors = {"source": source_BS, "source_mask": source_mask_BS}
+        return Batch({**tensors, "target": target_BT, "target_mask": target_mask_BT}, numbers)
+
+    def _plan(self, number: int) -> _Plan:
+        if not 0 <= number < 2**64:
+            raise UsageError("no such epoch", got=number, expected="0, 1, 2, …")
+        if self._latest is None or self._latest[0] != number:
+            self._latest = (number, self._planned(_Dice(self.seed, number) if self.shuffle else None))
+        return self._latest[1]
+
+    def _planned(self, dice: _Dice | None) -> _Plan:
+        rows = _sorted(self._sources, self._targets, 2 * self.tokens_per_batch, dice)
+        starts = _cut(self._sources[rows], self._targets[rows], 2 * self.tokens_per_batch)
+        count = len(starts) - 1
+        return _Plan(rows, starts, dice.order(count) if dice else np.arange(count))
+
+
+class _Dice:
+    """Chance that is the same on every machine and version: only raw Philox numbers, which numpy promises to keep."""
+
+    def __init__(self, seed: int, epoch: int) -> None:
+        self._raw = np.random.Philox(key=np.array([seed, epoch], dtype=np.uint64))
+
+    def order(self, count: int) -> Ints:
+        return np.argsort(self._raw.random_raw(count), kind="stable")
+
+    def share(self) -> float:
+        return float(self._raw.random_raw()) / 2**64
+
+
+def _sorted(sources: Ints, targets: Ints, budget: int, dice: _Dice | None) -> Ints:
+    """All rows, with those of like lengths beside each other."""
+    rows = dice.order(len(sources)) if dice else np.arange(len(sources))
+    size = (2 + 3 * dice.share()) if dice else 3.0
+    bands = _bands(sources, targets, size * budget, dice.share() if dice else 0.0)[targets[rows]]
+    width = int(sources.max(initial=0)) + 1
+    within = np.where(bands % 2 == 0, sources[rows], width - 1 - sources[rows])
+    return rows[np.argsort(bands * width + within, kind="stable")]
+
+
+def _bands(sources: Ints, targets: Ints, size: float, filled: float) -> Ints:
+    """The band of each target length: lengths together until they hold `size` tokens, the first band part `filled`."""
+    tokens = np.bincount(targets, weights=sources + targets)
+    bands, band, held = np.zeros(len(tokens), dtype=np.int64), 0, filled * size
+    for length in np.flatnonzero(tokens)[::-1]:
+        bands[length], held = band, held + tokens[length]
+        if held >= size:
+            band, held = band + 1, 0.0
+    return bands
+
+
+def _cut(sources: Ints, targets: Ints, budget: int) -> Ints:
+    """Where batches start, and the end: each takes rows as long as rows × (longest source + longest target) allows."""
+    starts, total = [0], len(sources)
+    while (start := starts[-1]) < total:
+        # Already its first row allows no more than this.
+        most = max(budget // int(sources[start] + targets[start]), 1)
+        first = slice(start, start + most)
+        longest = np.maximum.accumulate(sources[first]) + np.maximum.accumulate(targets[first])
+        held = longest * np.arange(1, len(longest) + 1)
+        starts.append(start + max(int(np.searchsorted(held, budget, side="right")), 1))
+    return np.array(starts, dtype=np.int64)

@@ -1,0 +1,119 @@
+"""Sentence pairs: from two text files or one table, through the tokenizers, to token ids on disk.
+
+Everything streams: a corpus may be larger than memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice, zip_longest
+from pathlib import Path
+
+from regard.core.errors import DataError, UsageError
+from regard.data.lines import Report, read_lines
+from regard.data.text import Tokenizer
+from regard.data.token_pairs import TokenPairs, writing
+
+__all__ = ["ParallelText", "Report", "TokenPairs", "encode"]
+_CHUNK = 4096
+
+
+class ParallelText:
+    """Two files whose lines are translations of each other, or two columns of a table (see `tsv`).
+
+    A pair with more than `max_chars` characters on a side is left out, as is one with an empty side.
+    """
+
+    def __init__(self, source: str | Path, target: str | Path, *, max_chars: int = 5000) -> None:
+        self.files, self.max_chars = (Path(source), Path(target)), max_chars
+        self.columns: tuple[int, int] | None = None
+
+    @classmethod
+    def tsv(cls, path: str | Path, source: int = 0, target: int = 1, *, max_chars: int = 5000) -> ParallelText:
+        """Columns `source` and `target`, counted from 0, of a file with tabs between columns, without quoting."""
+        if min(source, target) < 0 or source == target:
+            raise UsageError("two different columns are needed", got=(source, target), expected="numbers from 0 on")
+        text = cls(path, path, max_chars=max_chars)
+        text.columns = (source, target)
+        return text
+
+    def pairs(self, report: Report | None = None) -> Iterator[tuple[str, str]]:
+        """The pairs worth keeping, in order, from the start; the report counts those left out as well."""
+        report = Report() if report is None else report
+        for source, target in self._rows(report):
+            report.pairs += 1
+            if not source.strip() or not target.strip():
+                report.empty += 1
+            elif max(len(source), len(target)) > self.max_chars:
+                report.too_long += 1
+            else:
+                report.kept += 1
+                yield source, target
+
+    def _rows(self, report: Report) -> Iterator[tuple[str, str]]:
+        if self.columns is None:
+            return _aligned(*self.files, report)
+        return _columns(self.files[0], *self.columns, report)
+
+
+def _aligned(source: Path, target: Path, report: Report) -> Iterator[tuple[str, str]]:
+    both = zip_longest(read_lines(source, report), read_lines(target, report))
+    for number, (left, right) in enumerate(both):
+        if left is None or right is None:
+            longer = number + 1 + sum(1 for _ in both)
+            counts = (number, longer) if left is None else (longer, number)
+            raise DataError(
+                "the two files of a parallel text differ in length",
+                got=f"{counts[0]} lines in {source}, {counts[1]} in {target}",
+                expected="line n of one to be the translation of line n of the other",
+                remedy="Give two files of the same text, unfiltered or filtered together.",
+            )
+        yield left, right
+
+
+def _columns(path: Path, source: int, target: int, report: Report) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(read_lines(path, report), 1):
+        cells = line.split("\t") if line.strip() else [""] * (max(source, target) + 1)
+        if len(cells) <= max(source, target):
+            wanted = f"at least {max(source, target) + 1}, with tabs between them"
+            raise DataError(f"line {number} of {path} lacks a column", got=f"{len(cells)} columns", expected=wanted)
+        yield cells[source], cells[target]
+
+
+def encode(
+    pairs: Iterable[tuple[str, str]],
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    folder: str | Path,
+    *,
+    max_tokens: int | None = None,
+    report: Report | None = None,
+) -> TokenPairs:
+    """Write the pairs as token ids into the folder, in place of what it held, and open it.
+
+    Left out are pairs with more than `max_tokens` tokens on a side, specials not counted, or with none on a side. Give
+    the report that `ParallelText.pairs` counts in: what is left out here is counted there too.
+    """
+    report, stream, seen, kept = Report() if report is None else report, iter(pairs), 0, 0
+    with writing(folder, source_tokenizer.vocab_size, target_tokenizer.vocab_size) as write:
+        while chunk := list(islice(stream, _CHUNK)):
+            sources = source_tokenizer.encode_batch([source for source, _ in chunk])
+            targets = target_tokenizer.encode_batch([target for _, target in chunk])
+            fitting = [pair for pair in zip(sources, targets, strict=True) if _fits(pair, max_tokens, report)]
+            write(fitting)
+            seen, kept = seen + len(chunk), kept + len(fitting)
+        report.pairs, report.kept = max(report.pairs, seen), kept
+        if not kept:
+            raise DataError("no pair is left to encode", got=report.summary(), remedy="Check the files and the limits.")
+    return TokenPairs.open(folder)
+
+
+def _fits(pair: tuple[list[int], list[int]], max_tokens: int | None, report: Report) -> bool:
+    shortest, longest = sorted(map(len, pair))
+    if shortest == 0:
+        report.empty += 1
+    elif max_tokens is not None and longest > max_tokens:
+        report.too_long += 1
+    else:
+        return True
+    return False

@@ -1,0 +1,64 @@
+"""WordPiece (Schuster & Nakajima 2012, as in BERT): a word is split greedily into the longest known pieces.
+
+Pieces inside a word begin with "##". The pieces are learnt by byte-pair merges, as the library's own trainer does, but
+that one numbers its first pieces in the order of a randomly seeded hash table, so that two runs on the same text
+disagree. Here the merges are learnt with a mark at the start of each word, which is deterministic, and then renamed:
+"▁the" is a word's start, "the"; "ing" is inside a word, "##ing". Spacing is not kept: decoding puts one space between
+words, and punctuation marks are words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from regard.data.text._library import MARK, SPECIALS, UNK, check_alphabet, check_sizes, fit, normaliser
+
+_INSIDE = "##"
+
+
+class Wordpiece:
+    """Pairs seen fewer than `min_count` times are not merged. A word with an unseen character is one unknown token."""
+
+    def __init__(self, vocab_size: int = 10_000, *, lowercase: bool = False, min_count: int = 2) -> None:
+        check_sizes(vocab_size, min_count)
+        self.vocab_size, self.lowercase, self.min_count = vocab_size, lowercase, min_count
+
+    def train(self, lines: Iterable[str]) -> Tokenizer:
+        pieces = self._vocabulary(self._merges(lines))
+        tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token=UNK))
+        tokenizer.normalizer = normaliser(self.lowercase)
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(_words())
+        # Cleaning up would also rewrite the text itself: "do not" as "don't".
+        tokenizer.decoder = decoders.WordPiece(_INSIDE, cleanup=False)
+        tokenizer.add_special_tokens(list(SPECIALS))
+        return tokenizer
+
+    def _merges(self, lines: Iterable[str]) -> list[str]:
+        """Characters, then merged pieces, most frequent first; a mark stands at the start of each word."""
+        learner = Tokenizer(models.BPE(unk_token=UNK))
+        learner.normalizer = normaliser(self.lowercase)
+        marks = pre_tokenizers.Metaspace(MARK, prepend_scheme="always", split=False)
+        learner.pre_tokenizer = pre_tokenizers.Sequence([*_words(), marks])
+        trainer = trainers.BpeTrainer(
+            vocab_size=self.vocab_size,
+            min_frequency=self.min_count,
+            special_tokens=list(SPECIALS),
+            show_progress=False,
+        )
+        vocab = fit(learner, trainer, lines).get_vocab()
+        return sorted(vocab, key=vocab.__getitem__)[len(SPECIALS) :]
+
+    def _vocabulary(self, merges: list[str]) -> list[str]:
+        """Specials, every character as the start and as the inside of a word, then as many merges as fit."""
+        letters = [piece for piece in merges if len(piece) == 1 and piece != MARK]
+        first = [*SPECIALS, *letters, *(_INSIDE + letter for letter in letters)]
+        check_alphabet(len(first), self.vocab_size)
+        longer = [piece for piece in merges if len(piece) > 1]
+        named = [piece[1:] if piece.startswith(MARK) else _INSIDE + piece for piece in longer]
+        return list(dict.fromkeys([*first, *named]))[: self.vocab_size]
+
+
+def _words() -> list[pre_tokenizers.PreTokenizer]:
+    return [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation("isolated")]

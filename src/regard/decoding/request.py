@@ -1,0 +1,122 @@
+"""What is asked for: the special tokens, and each row's limit, forced prefix and number, checked at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.core.batch import pad as pad_sequences
+from regard.core.errors import ShapeError, UsageError
+from regard.decoding.search import Search
+
+_FREE = -1  # no token has this number, so that it can stand for "none"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call of `decode`; tensors have a place for each row."""
+
+    bos: int
+    eos: int
+    pad: int
+    limit_B: Tensor
+    prefix_BP: Tensor
+    """Forced tokens, −1 beyond a row's own."""
+    prefix_length_B: Tensor
+    numbers: tuple[int, ...]
+    """By which number a row is drawn for: its place, unless the caller says otherwise."""
+    lengths_B: Tensor | None
+    source_mask_BS: Tensor | None
+
+    @property
+    def forbidden(self) -> set[int]:
+        """Never written. Some vocabularies use one token for several ends, so the end token is exempt."""
+        return {self.bos, self.pad} - {self.eos}
+
+    @property
+    def common(self) -> int:
+        """How much of the prefixes can be read at once: what all rows have, but for a last token within the limit."""
+        return int(torch.minimum(self.prefix_length_B, self.limit_B - 1).min())
+
+    def forced(self, step: int, row_N: Tensor) -> Tensor:
+        """The token that must come at this step [N], −1 where the search is free."""
+        if step >= self.prefix_BP.shape[1]:
+            return torch.full_like(row_N, _FREE)
+        return self.prefix_BP[row_N, step]
+
+    def check_tokens(self, vocab: int) -> None:
+        """The end token and the forced ones must be tokens that the model knows."""
+        named = {"end token": [self.eos], "forced prefix": self.prefix_BP[self.prefix_BP != _FREE].tolist()}
+        for name, tokens in named.items():
+            wrong = [token for token in tokens if not 0 <= token < vocab]
+            if wrong:
+                raise UsageError(
+                    f"the {name} is outside the model's vocabulary",
+                    got=wrong[0],
+                    expected=f"0 to {vocab - 1}",
+                    remedy="Use the tokenizer that the model was trained with.",
+                )
+
+    def real_inputs(self, n_keys: int) -> Tensor:
+        """Which of the inputs that are attended to are no padding [B,K]."""
+        if self.source_mask_BS is not None and self.source_mask_BS.shape[1] == n_keys:
+            return self.source_mask_BS.bool()
+        keys_K = torch.arange(n_keys, device=self.limit_B.device)
+        lengths_B = torch.full_like(self.limit_B, n_keys) if self.lengths_B is None else self.lengths_B
+        return keys_K < lengths_B[:, None]
+
+
+def make_request(
+    inputs: Mapping[str, Tensor],
+    search: Search,
+    special: tuple[int, int, int],
+    lengths: Tensor | None,
+    prefixes: Sequence[Sequence[int]] | None,
+    rows: Sequence[int] | None,
+) -> Request:
+    """`special` is bos, eos, pad."""
+    size = _size(inputs, lengths, prefixes, rows)
+    device = next((tensor.device for tensor in inputs.values()), torch.device("cpu"))
+    if lengths is None and search.max_length is None:
+        raise UsageError("nothing says how long an output may be", remedy="Set max_length, or give source lengths.")
+    limits = [search.limit(length) for length in (lengths.tolist() if lengths is not None else [0] * size)]
+    forced = [list(prefix) for prefix in prefixes] if prefixes is not None else [[] for _ in limits]
+    _check_prefixes(forced, limits)
+    prefix_BP, _ = pad_sequences(forced, value=_FREE)
+    return Request(
+        *special,
+        limit_B=torch.tensor(limits, dtype=torch.int64, device=device),
+        prefix_BP=prefix_BP.to(device),
+        prefix_length_B=torch.tensor([len(prefix) for prefix in forced], dtype=torch.int64, device=device),
+        numbers=tuple(range(size)) if rows is None else tuple(rows),
+        lengths_B=None if lengths is None else lengths.to(device),
+        source_mask_BS=inputs.get("source_mask"),
+    )
+
+
+def _size(inputs: Mapping[str, Tensor], *others: Tensor | Sequence[object] | None) -> int:
+    names = [*inputs, "lengths", "prefixes", "rows"]
+    given = zip(names, (*inputs.values(), *others), strict=True)
+    sizes = {name: len(one) for name, one in given if one is not None}
+    if len(set(sizes.values())) > 1:
+        got = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise ShapeError("the inputs differ in how many rows they have", got=got, expected="one number of rows")
+    if not sizes:
+        raise UsageError("nothing says how many rows to write", remedy="Give inputs, lengths or prefixes.")
+    return next(iter(sizes.values()))
+
+
+def _check_prefixes(prefixes: list[list[int]], limits: list[int]) -> None:
+    for row, (prefix, limit) in enumerate(zip(prefixes, limits, strict=True)):
+        if len(prefix) > limit:
+            raise UsageError(
+                f"the forced prefix of row {row} is longer than its output may be",
+                got=f"{len(prefix)} tokens",
+                expected=f"at most {limit}",
+                remedy="Raise max_length (or max_extra), or shorten the prefix.",
+            )
+        if min(prefix, default=0) < 0:
+            raise UsageError(f"the forced prefix of row {row} holds a negative token", got=min(prefix))

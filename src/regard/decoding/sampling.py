@@ -1,0 +1,96 @@
+"""Drawing tokens: temperature, then the k most probable (Fan et al. 2018), then the nucleus (Holtzman et al. 2020),
+then those at least `min_p` times as probable as the best (Nguyen et al. 2024).
+
+Each filter acts on what the one before it left, as a distribution of its own; one token at least always stays. The
+nucleus is the smallest set of most probable tokens whose probability is `top_p` or more.
+
+What a row draws follows from the seed, the row's number, its copy and the step alone: a keyed hash (BLAKE2) gives a
+uniform number for each, which picks from the cumulative distribution. No generator has a state, so that the company a
+row keeps in its batch changes nothing and torch's own generator is left alone.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from hashlib import blake2b
+
+import torch
+from torch import Tensor
+
+from regard.decoding.paths import Paths
+from regard.decoding.request import Request
+from regard.decoding.search import Search
+
+_COLDEST = 1e-300
+_FEW = 256  # sorting a whole vocabulary is slow, and its nucleus is most often small
+
+
+def uniform(seed: int, row: int, copy: int, step: int) -> float:
+    """A number in [0, 1) with 53 random bits."""
+    digest = blake2b(f"{seed} {row} {copy} {step}".encode(), digest_size=8).digest()
+    return (int.from_bytes(digest, "big") >> 11) * 2.0**-53
+
+
+def candidates(log_probs_NV: Tensor, search: Search) -> tuple[Tensor, Tensor | None]:
+    """Probabilities [N,C] in float64 to draw from, and the tokens they belong to; None: the vocabulary as it is."""
+    peak_N1 = log_probs_NV.amax(-1, keepdim=True)
+    # The peak goes first, so that no temperature is too low to divide by.
+    scaled_NV = (log_probs_NV - peak_N1).double().div_(max(search.temperature, _COLDEST))
+    if bool((peak_N1 == -math.inf).any()):  # where nothing is possible anything is drawn, and the path is given up
+        scaled_NV.nan_to_num_(nan=0.0, neginf=-math.inf)
+    if 0 < search.top_k < scaled_NV.shape[1]:
+        scaled_NC, token_NC = scaled_NV.topk(search.top_k)
+        probs_NC = _nucleus(scaled_NC.softmax(-1), search.top_p)
+    elif search.top_p < 1.0:
+        probs_NC, token_NC = _sorted_nucleus(scaled_NV.softmax(-1), search.top_p)
+    else:
+        return _likely(scaled_NV.softmax(-1), search.min_p), None
+    return _likely(probs_NC, search.min_p), token_NC
+
+
+class Draw:
+    """A way to choose for `greedy.Walk`. Without a seed, one is made up, from the system's randomness."""
+
+    def __init__(self, search: Search, request: Request) -> None:
+        self._search, self._numbers = search, request.numbers
+        self._seed = secrets.randbits(63) if search.seed is None else search.seed
+
+    def __call__(self, log_probs_NV: Tensor, paths: Paths) -> Tensor:
+        probs_NC, token_NC = candidates(log_probs_NV, self._search)
+        place_N1 = pick(probs_NC, self._uniforms(paths).to(probs_NC.device))
+        return (place_N1 if token_NC is None else token_NC.gather(1, place_N1))[:, 0]
+
+    def _uniforms(self, paths: Paths) -> Tensor:
+        pairs = zip(paths.row_N.tolist(), paths.copy_N.tolist(), strict=True)
+        numbers = [uniform(self._seed, self._numbers[row], copy, paths.length) for row, copy in pairs]
+        return torch.tensor(numbers, dtype=torch.float64)
+
+
+def pick(probs_NC: Tensor, uniform_N: Tensor) -> Tensor:
+    """The place [N,1] where the cumulative probability first passes `uniform` of the whole."""
+    cumulative_NC = probs_NC.cumsum(-1)
+    whole_N1 = cumulative_NC[:, -1:].contiguous()
+    below_N1 = torch.nextafter(whole_N1, torch.zeros_like(whole_N1))  # a product may round up to the whole
+    target_N1 = torch.minimum(uniform_N[:, None] * whole_N1, below_N1)
+    return torch.searchsorted(cumulative_NC, target_N1, right=True)
+
+
+def _nucleus(probs_NC: Tensor, top_p: float) -> Tensor:
+    """Zero where the more probable tokens before have `top_p` already; `probs` fall from left to right."""
+    if top_p == 1.0:
+        return probs_NC
+    kept_NC = torch.ones_like(probs_NC, dtype=torch.bool)
+    kept_NC[:, 1:] = probs_NC.cumsum(-1)[:, :-1] < top_p
+    return probs_NC * kept_NC
+
+
+def _sorted_nucleus(probs_NV: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
+    probs_NC, token_NC = probs_NV.topk(min(_FEW, probs_NV.shape[1]))
+    if bool((probs_NC.sum(-1) < top_p).any()):
+        probs_NC, token_NC = probs_NV.sort(-1, descending=True)
+    return _nucleus(probs_NC, top_p), token_NC
+
+
+def _likely(probs_NC: Tensor, min_p: float) -> Tensor:
+    return probs_NC * (probs_NC >= min_p * probs_NC.amax(-1, keepdim=True)) if min_p > 0.0 else probs_NC

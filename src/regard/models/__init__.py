@@ -1,0 +1,32 @@
+"""Whole models: one file = configuration, named sizes, module. Found by file name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.core import lookup
+from regard.core.config import Config
+from regard.core.errors import UnknownName
+
+
+def config_of(name: str, options: Mapping[str, Any], *, size: str | None = None, where: str = "model") -> Config:
+    """The configuration of model `name`: a named size, then the options on top."""
+    found = lookup.find(__name__, name)
+    sizes: dict[str, dict[str, Any]] = found.SIZES
+    if size is not None and size not in sizes:
+        raise UnknownName(f"size of {name}", size, sizes)
+    parsed: Config = found.Config.parse({**(sizes[size] if size else {}), **options}, where)
+    return parsed
+
+
+def make_model(name: str, config: Config, *, empty: bool = False) -> nn.Module:
+    """The model; `empty` allocates nothing, for weights that are about to be loaded or only counted."""
+    found = lookup.find(__name__, name)
+    if not empty:
+        return found(config)
+    with torch.device("meta"):
+        return found(config)

@@ -1,0 +1,208 @@
+"""Recurrent encoder–decoders: without attention, Bahdanau's and Luong's.
+
+    none        (Sutskever et al. 2014, Cho et al. 2014)  one fixed context c, the encoder's last states, at every step
+    bahdanau    (2015)  c_t by score(s_{t−1}, h_i), then s_t = f(s_{t−1}, [y_{t−1}; c_t])
+    luong       (2015)  s_t = f(s_{t−1}, [y_{t−1}; s̃_{t−1}]), then c_t by score(s_t, h_i); s̃ is fed with `input_feeding`
+
+    s̃_t = tanh(W [c_t; s_t; y_{t−1}])        logits = E_t s̃_t
+
+The score, the chooser and the window are those of the attention core, so each row of Luong's table is one switch here.
+The output matrix is the target embedding (tied), and Bahdanau's maxout layer is a tanh. Hard attention samples in
+training and learns by REINFORCE; `forward_sampled` gives the log-probabilities of what it chose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.attention import Attended, Gaussian, Mask, attend, make_chooser, make_score, window
+from regard.attention.centre import PredictedCentre
+from regard.attention.choosers.hard import MovingBaseline
+from regard.attention.scores import PreparedKeys
+from regard.core.config import Config
+from regard.core.state import State
+from regard.layers.dropout import Dropout
+from regard.layers.embedding import TiedOutput, TokenEmbedding
+from regard.layers.recurrent import Recurrent, RecurrentState
+
+
+class Seq2seqConfig(Config):
+    source_vocab: int = Field(gt=0)
+    target_vocab: int = Field(gt=0)
+    d_embedding: int = 256
+    d_hidden: int = 512
+    cell: Literal["elman", "gru", "lstm"] = "gru"
+    n_layers: int = 1
+    bidirectional: bool = True
+    attention: Literal["none", "bahdanau", "luong"] = "bahdanau"
+    score: str = "additive"
+    chooser: str = "softmax"
+    reach: Literal["global", "local_m", "local_p"] = "global"
+    radius: int = Field(10, gt=0, description="D of local attention")
+    input_feeding: bool = Field(True, description="for luong")
+    dropout: float = Field(0.2, ge=0, lt=1)
+    max_len: int = Field(256, description="the location score has a row for each source position up to here")
+
+
+SIZES: dict[str, dict[str, int]] = {
+    "tiny": {"d_embedding": 128, "d_hidden": 128},
+    "small": {"d_embedding": 256, "d_hidden": 256},
+    "base": {"d_embedding": 512, "d_hidden": 512},
+    "big": {"d_embedding": 620, "d_hidden": 1000},
+}
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The encoded source: prepared keys and values [B,1,S,·], which are real, and how many [B]."""
+
+    keys: Tensor
+    values: Tensor
+    real: Tensor
+    lengths: Tensor
+
+
+class Seq2seq(nn.Module):
+    Config = Seq2seqConfig
+    SIZES = SIZES
+
+    def __init__(self, config: Seq2seqConfig) -> None:
+        super().__init__()
+        self.config = config
+        width, hidden = config.d_embedding, config.d_hidden
+        self.source_embedding = TokenEmbedding(config.source_vocab, width)
+        self.target_embedding = TokenEmbedding(config.target_vocab, width)
+        self.encoder = Recurrent(
+            config.cell,
+            width,
+            hidden,
+            n_layers=config.n_layers,
+            bidirectional=config.bidirectional,
+            dropout=config.dropout,
+        )
+        d_memory = self.encoder.d_output
+        self.bridge = nn.Linear(d_memory, hidden)
+        fed = {"none": d_memory, "bahdanau": d_memory, "luong": width if config.input_feeding else 0}[config.attention]
+        self.decoder = Recurrent(config.cell, width + fed, hidden, n_layers=config.n_layers, dropout=config.dropout)
+        self.combine = nn.Linear(d_memory + hidden + width, width)
+        self.dropout = Dropout(config.dropout)
+        self.output = TiedOutput(self.target_embedding, bias=False)
+        if config.attention != "none":
+            self.score = make_score(config.score, hidden, d_memory, d_hidden=hidden, max_keys=config.max_len)
+            if self.score.same_width and hidden != d_memory:
+                # Inner products need equal widths: the keys are brought to the decoder's.
+                self.key: nn.Module = nn.Linear(d_memory, hidden, bias=False)
+            else:
+                self.key = nn.Identity()
+            self.chooser = make_chooser(config.chooser)
+            self.centre = PredictedCentre(hidden, config.radius) if config.reach == "local_p" else None
+        self.baseline = MovingBaseline() if config.chooser == "hard" and config.attention != "none" else None
+        self.site = "align"
+        self.coverage_site: str | None = None if config.attention == "none" else self.site
+
+    def forward(
+        self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], target: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T D"]:
+        return self.forward_sampled(source, source_mask, target)[0]
+
+    def forward_sampled(
+        self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], target: Int[Tensor, "B T"]
+    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T"] | None]:
+        """States before the output layer, and log p of each sampled look at the source (hard attention in training)."""
+        memory, state = self.encode(source, source_mask)
+        x = self.dropout(self.target_embedding(target))
+        if self.config.attention == "luong" and not self.config.input_feeding:
+            # Nothing of step t feeds step t+1 but the recurrent state, so all steps run at once.
+            states, _ = self.decoder(x, state=state)
+            attended = self._look(states, memory, start=0)
+            out = self._combine(attended.context[:, 0], states, x)
+            return out, None if attended.log_prob is None else attended.log_prob[:, 0]
+        outputs, chosen, fed = [], [], self._nothing_fed(memory)
+        for t, x_t in enumerate(x.unbind(1)):
+            out, state, attended_t = self._advance(x_t, state, fed, memory, t)
+            outputs.append(out)
+            fed = out
+            if attended_t is not None and attended_t.log_prob is not None:
+                chosen.append(attended_t.log_prob[:, 0, 0])
+        return torch.stack(outputs, 1), torch.stack(chosen, 1) if chosen else None
+
+    def encode(self, source: Tensor, real: Tensor) -> tuple[Memory, RecurrentState]:
+        """The memory, and the decoder's first state from the encoder's last."""
+        lengths = real.sum(1)
+        states, last = self.encoder(self.dropout(self.source_embedding(source)), lengths=lengths)
+        directions = 2 if self.config.bidirectional else 1
+        first = {
+            name: torch.tanh(self.bridge(part.unflatten(1, (-1, directions)).flatten(2))) for name, part in last.items()
+        }
+        if self.config.attention == "none":
+            final = last["hidden"].unflatten(1, (-1, directions))[:, -1].flatten(1)
+            return Memory(final[:, None, None], final[:, None, None], real, lengths), first
+        keys, values = self.score.prepare(self.key(states)).unsqueeze(1), states.unsqueeze(1)
+        return Memory(keys, values, real, lengths), first
+
+    def begin(self, inputs: Mapping[str, Tensor]) -> State:
+        memory, first = self.encode(inputs["source"], inputs["source_mask"])
+        state = State()
+        for name in ("keys", "values", "real", "lengths"):
+            state.put(f"memory.{name}", getattr(memory, name), fixed=True)
+        for name, part in first.items():
+            state[f"decoder.{name}"] = part
+        state["fed"] = self._nothing_fed(memory)
+        state["time"] = torch.zeros(len(memory.real), dtype=torch.long, device=memory.real.device)
+        return state
+
+    def step(self, tokens: Int[Tensor, "B T"], state: State) -> Float[Tensor, "B V"]:
+        memory = Memory(*(state[f"memory.{name}"] for name in ("keys", "values", "real", "lengths")))
+        own = {name: state[f"decoder.{name}"] for name in self.decoder.empty_state(1)}
+        out, start = state["fed"], int(state["time"][0])
+        for t, x_t in enumerate(self.dropout(self.target_embedding(tokens)).unbind(1), start):
+            out, own, _ = self._advance(x_t, own, out, memory, t)
+        for name, part in own.items():
+            state[f"decoder.{name}"] = part
+        state["fed"], state["time"] = out, state["time"] + tokens.shape[1]
+        return self.output(out)
+
+    def _advance(
+        self, x: Tensor, state: RecurrentState, fed: Tensor, memory: Memory, t: int
+    ) -> tuple[Tensor, RecurrentState, Attended | None]:
+        """One step: from y_{t−1} and s_{t−1} to s̃_t and s_t."""
+        config = self.config
+        if config.attention == "none":
+            context = memory.values[:, 0, 0]
+            out, state = self.decoder.step(torch.cat([x, context], -1), state)
+            return self._combine(context, out, x), state, None
+        if config.attention == "bahdanau":
+            attended = self._look(state["hidden"][:, -1:], memory, start=t)
+            context = attended.context[:, 0, 0]
+            out, state = self.decoder.step(torch.cat([x, context], -1), state)
+        else:
+            out, state = self.decoder.step(torch.cat([x, fed], -1) if config.input_feeding else x, state)
+            attended = self._look(out.unsqueeze(1), memory, start=t)
+            context = attended.context[:, 0, 0]
+        return self._combine(context, out, x), state, attended
+
+    def _look(self, query: Float[Tensor, "B Q E"], memory: Memory, *, start: int) -> Attended:
+        mask, gain = Mask(keys=memory.real), None
+        query = query.unsqueeze(1)
+        if self.config.reach == "local_m":
+            mask = mask & window(self.config.radius, start=start)
+        elif self.centre is not None:
+            around: tuple[Mask, Gaussian] = self.centre(query, memory.lengths)
+            mask, gain = mask & around[0], around[1]
+        score, chooser = PreparedKeys(self.score), self.chooser
+        return attend(
+            query, memory.keys, memory.values, score=score, mask=mask, chooser=chooser, gain=gain, site=self.site
+        )
+
+    def _combine(self, context: Tensor, out: Tensor, x: Tensor) -> Tensor:
+        return self.dropout(torch.tanh(self.combine(torch.cat([context, out, x], -1))))
+
+    def _nothing_fed(self, memory: Memory) -> Tensor:
+        return memory.values.new_zeros(len(memory.real), self.config.d_embedding)

@@ -1,0 +1,170 @@
+"""The Transformer, encoder and decoder (Vaswani et al. 2017).
+
+    encoder    x = E_s(source)·√d + PE     then N × (self-attention, feed-forward)
+    decoder    y = E_t(target)·√d + PE     then N × (masked self-attention, cross-attention, feed-forward)
+    logits     W y, with W the embedding of the target (tied)
+
+`order="post"` is the paper; `"pre"` needs no warm-up and gets a last norm on each side. Any position scheme of the core
+may replace the sinusoids: those that act on the query, the keys or the scores are shared by the layers of one side and
+leave cross-attention alone. One vocabulary for both sides (`share="all"`) is one matrix for both embeddings and the
+output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.attention import Mask, causal
+from regard.attention.heads import KeyValues, MultiHead
+from regard.attention.positions import Position, make_position
+from regard.core import taps
+from regard.core.config import Config
+from regard.core.state import State
+from regard.layers.block import DecoderBlock, EncoderBlock, stack
+from regard.layers.dropout import Dropout
+from regard.layers.embedding import TiedOutput, TokenEmbedding
+from regard.layers.feedforward import FeedForward
+from regard.layers.norm import make_norm
+from regard.layers.residual import Residual
+
+
+class TransformerConfig(Config):
+    source_vocab: int = Field(gt=0)
+    target_vocab: int = Field(gt=0)
+    d_model: int = 512
+    n_heads: int = 8
+    d_ff: int = 2048
+    n_encoder_layers: int = 6
+    n_decoder_layers: int = 6
+    dropout: float = Field(0.1, ge=0, lt=1)
+    attention_dropout: float = Field(0.0, ge=0, lt=1)
+    activation: str = "relu"
+    norm: str = "layer"
+    order: Literal["pre", "post"] = "post"
+    position: str = "sinusoidal"
+    share: Literal["all", "target", "none"] = "all"
+    max_len: int = 1024
+
+
+# `base` and `big` are the paper's; `tiny` is the shape published for Multi30k (Wu et al. 2021).
+SIZES: dict[str, dict[str, int]] = {
+    "tiny": {"d_model": 128, "n_heads": 4, "d_ff": 256, "n_encoder_layers": 4, "n_decoder_layers": 4},
+    "small": {"d_model": 256, "n_heads": 4, "d_ff": 1024, "n_encoder_layers": 4, "n_decoder_layers": 4},
+    "base": {"d_model": 512, "n_heads": 8, "d_ff": 2048, "n_encoder_layers": 6, "n_decoder_layers": 6},
+    "big": {"d_model": 1024, "n_heads": 16, "d_ff": 4096, "n_encoder_layers": 6, "n_decoder_layers": 6},
+}
+
+
+class Transformer(nn.Module):
+    Config = TransformerConfig
+    SIZES = SIZES
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.source_embedding = TokenEmbedding(config.source_vocab, config.d_model, scale=True)
+        same = config.share == "all" and config.source_vocab == config.target_vocab
+        self.target_embedding = (
+            self.source_embedding if same else TokenEmbedding(config.target_vocab, config.d_model, scale=True)
+        )
+        self.source_position = self._position(bidirectional=True)
+        self.target_position = self._position(bidirectional=False)
+        self.encoder = stack(self._encoder_block, config.n_encoder_layers)
+        self.decoder = stack(self._decoder_block, config.n_decoder_layers)
+        last = config.norm if config.order == "pre" else "none"
+        self.encoder_norm, self.decoder_norm = make_norm(last, config.d_model), make_norm(last, config.d_model)
+        self.dropout = Dropout(config.dropout)
+        self.output: nn.Module = (
+            nn.Linear(config.d_model, config.target_vocab, bias=False)
+            if config.share == "none"
+            else TiedOutput(self.target_embedding)
+        )
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        taps.name_sites(self)
+        self.coverage_site: str | None = f"decoder.{config.n_decoder_layers - 1}.cross"
+
+    def forward(
+        self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], target: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T D"]:
+        """What stands before the output layer at each target position; `self.output` makes logits of it."""
+        memory, mask = self.encode(source, source_mask), Mask(keys=source_mask)
+        prepared = [block.cross.prepare(memory) for block in self._decoder_blocks]
+        return self._decode(target, prepared, mask, None)
+
+    def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+        positions = torch.arange(source.shape[1], device=source.device)
+        x = self.dropout(self.source_position.embed(self.source_embedding(source), positions))
+        mask = Mask(keys=source_mask)
+        for block in self.encoder:
+            x = block(x, mask=mask)
+        return self.encoder_norm(x)
+
+    def begin(self, inputs: Mapping[str, Tensor]) -> State:
+        """Encode the source; each decoder layer's keys and values of it are prepared once for the whole decoding."""
+        state, memory = State(), self.encode(inputs["source"], inputs["source_mask"])
+        state.put("source_mask", inputs["source_mask"], fixed=True)
+        for index, block in enumerate(self._decoder_blocks):
+            for name, tensor in block.cross.prepare(memory)._asdict().items():
+                state.put(f"{index}.memory.{name}", tensor, fixed=True)
+        return state
+
+    def step(self, tokens: Int[Tensor, "B T"], state: State) -> Float[Tensor, "B V"]:
+        prepared = [
+            KeyValues(state[f"{index}.memory.keys"], state[f"{index}.memory.values"])
+            for index in range(len(self.decoder))
+        ]
+        hidden = self._decode(tokens, prepared, Mask(keys=state["source_mask"]), state)
+        return self.output(hidden[:, -1])
+
+    def _decode(self, target: Tensor, prepared: list[KeyValues], memory_mask: Mask, state: State | None) -> Tensor:
+        past = state["0.self.keys"].shape[2] if state is not None and "0.self.keys" in state else 0
+        positions = torch.arange(past, past + target.shape[1], device=target.device)
+        x = self.dropout(self.target_position.embed(self.target_embedding(target), positions))
+        for index, (block, memory) in enumerate(zip(self.decoder, prepared, strict=True)):
+            own = None if state is None else state.sub(f"{index}.self")
+            x = block(x, memory, mask=causal(), memory_mask=memory_mask, state=own)
+        return self.decoder_norm(x)
+
+    @property
+    def _decoder_blocks(self) -> list[DecoderBlock]:
+        return cast(list[DecoderBlock], list(self.decoder))
+
+    def _position(self, *, bidirectional: bool) -> Position:
+        config = self.config
+        return make_position(
+            config.position,
+            d_model=config.d_model,
+            d_head=config.d_model // config.n_heads,
+            n_heads=config.n_heads,
+            max_len=config.max_len,
+            bidirectional=bidirectional,
+        )
+
+    def _attention(self, position: Position | None) -> MultiHead:
+        config = self.config
+        return MultiHead(config.d_model, config.n_heads, position=position, dropout=config.attention_dropout)
+
+    def _residual(self) -> Residual:
+        config = self.config
+        return Residual(make_norm(config.norm, config.d_model), order=config.order, dropout=config.dropout)
+
+    def _feedforward(self) -> FeedForward:
+        config = self.config
+        return FeedForward(config.d_model, config.d_ff, activation=config.activation, dropout=config.dropout)
+
+    def _encoder_block(self) -> EncoderBlock:
+        return EncoderBlock(self._attention(self.source_position), self._feedforward(), self._residual)
+
+    def _decoder_block(self) -> DecoderBlock:
+        own, cross = self._attention(self.target_position), self._attention(None)
+        return DecoderBlock(own, cross, self._feedforward(), self._residual)

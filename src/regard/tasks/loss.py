@@ -1,0 +1,74 @@
+"""Cross-entropy over a large vocabulary, with label smoothing, without keeping the logits.
+
+    loss = Σ_n  −(1 − ε) log p_n(y_n) − ε/V Σ_v log p_n(v)
+
+The logits of real tokens are made in slices; each slice is turned in place into the gradient of the loss by its logits
+and multiplied into the gradients of the hidden states and of the output matrix at once. So the [tokens × vocabulary]
+matrix never exists whole, where a plain cross-entropy keeps it three times (logits, log-probabilities, gradient).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# A slice of this many numbers stays within a core's cache share and still keeps matrix products efficient (measured).
+_SLICE = 4_000_000
+
+
+def linear_cross_entropy(hidden: Tensor, weight: Tensor, labels: Tensor, *, smoothing: float = 0.0) -> Tensor:
+    """The summed loss of logits = hidden [N,D] · weight [V,D]ᵀ against labels [N]."""
+    return _LinearCrossEntropy.apply(hidden, weight, labels, smoothing)  # type: ignore[no-untyped-call]
+
+
+def label_log_probs(hidden: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
+    """log p(label) [N], without a gradient."""
+    parts = []
+    with torch.no_grad():
+        for rows, wanted in zip(*_slices(hidden, labels, weight.shape[0]), strict=True):
+            logits = (rows @ weight.T).float()
+            parts.append(logits.gather(1, wanted[:, None]).squeeze(1) - logits.logsumexp(1))
+    return torch.cat(parts) if parts else hidden.new_zeros(0)
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+        vocab, total = weight.shape[0], hidden.new_zeros((), dtype=torch.float32)
+        needed = any(ctx.needs_input_grad)
+        grad_hidden = torch.empty_like(hidden) if needed else None
+        grad_weight = torch.zeros_like(weight) if needed else None
+        place = 0
+        for rows, wanted in zip(*_slices(hidden, labels, vocab), strict=True):
+            logits = rows @ weight.T
+            # Smoothing's Σ_v log p(v) needs the mean logit; taken before the logits are overwritten.
+            mean = logits.mean(1, dtype=torch.float32)
+            right = logits.gather(1, wanted[:, None]).squeeze(1).float()
+            peak = logits.amax(1, keepdim=True)
+            logits.sub_(peak).exp_()
+            mass = logits.sum(1, dtype=torch.float32)
+            log_mass = mass.log() + peak.squeeze(1).float()
+            total += (log_mass - (1 - smoothing) * right - smoothing * mean).sum()
+            if grad_hidden is not None and grad_weight is not None:
+                logits.div_(mass.to(logits.dtype).unsqueeze(1)).sub_(smoothing / vocab)
+                logits[torch.arange(len(wanted)), wanted] -= 1 - smoothing
+                torch.mm(logits, weight, out=grad_hidden[place : place + len(rows)])
+                grad_weight.addmm_(logits.T, rows)
+            place += len(rows)
+        if needed:
+            ctx.save_for_backward(grad_hidden, grad_weight)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        grad_hidden, grad_weight = ctx.saved_tensors
+        return grad_hidden * grad.to(grad_hidden.dtype), grad_weight * grad.to(grad_weight.dtype), None, None
+
+
+def _slices(hidden: Tensor, labels: Tensor, vocab: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    rows = max(1, _SLICE // vocab)
+    if hidden.shape[0] == 0:
+        return (), ()
+    return hidden.split(rows), labels.split(rows)

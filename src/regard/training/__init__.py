@@ -1,0 +1,1 @@
+"""One training loop for every task: resumable to the bit."""

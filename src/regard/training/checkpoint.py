@@ -1,0 +1,89 @@
+"""Checkpoints: folders of safetensors and JSON that are either whole or not there.
+
+A checkpoint is written under a temporary name, every file is flushed to the disk, a manifest with each file's SHA-256
+is added, and the folder is renamed; the rename is flushed too. Killed or out of space at any moment, the earlier
+checkpoint is still the newest. A folder whose files do not match their manifest is reported by name and passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regard.core import weights
+from regard.core.errors import DataError, WeightsError
+from regard.core.manifest import check_manifest, flush_folder, write_manifest
+
+MODEL, TRAINING, STATE = "model.safetensors", "training.safetensors", "state.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a run needs to go on as if it had never stopped."""
+
+    model: Mapping[str, Tensor]
+    training: Mapping[str, Tensor]
+    state: Mapping[str, Any]
+
+
+def write(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
+    """`folder/step-00001234`, whole or not at all."""
+    final, temporary = folder / f"step-{step:08d}", folder / f".writing-{step:08d}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        weights.write(temporary / MODEL, checkpoint.model)
+        weights.write(temporary / TRAINING, checkpoint.training)
+        with weights.replacing(temporary / STATE) as file:
+            file.write(json.dumps(dict(checkpoint.state), indent=1).encode())
+        write_manifest(temporary)
+        if final.exists():
+            shutil.rmtree(final)
+        os.rename(temporary, final)
+        flush_folder(folder)
+    except (OSError, WeightsError) as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise DataError(
+            f"checkpoint {final} could not be written",
+            got=str(error.__cause__ or error),
+            remedy="The one before it is untouched; make room and run the same command again.",
+        ) from error
+    return final
+
+
+def read(path: Path) -> Checkpoint:
+    check_manifest(path)
+    state = json.loads((path / STATE).read_text())
+    return Checkpoint(weights.read(path / MODEL), weights.read(path / TRAINING), state)
+
+
+def listing(folder: Path) -> list[Path]:
+    """Whole checkpoints by name, oldest first; half-written ones have another name."""
+    return sorted(path for path in folder.glob("step-*") if path.is_dir()) if folder.is_dir() else []
+
+
+def newest(folder: Path, warn: Callable[[str], None]) -> tuple[Path, Checkpoint] | None:
+    """The newest checkpoint that is undamaged; damaged ones are named and passed over."""
+    for path in reversed(listing(folder)):
+        try:
+            return path, read(path)
+        except (WeightsError, DataError, OSError, ValueError) as error:
+            warn(f"checkpoint {path.name} is damaged and was passed over ({error})")
+    return None
+
+
+def prune(folder: Path, keep: set[int]) -> None:
+    """Remove checkpoints of other steps than these, and what an interrupted write left."""
+    for path in listing(folder):
+        if int(path.name.removeprefix("step-")) not in keep:
+            shutil.rmtree(path, ignore_errors=True)
+    for path in folder.glob(".writing-*"):
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,35 @@
+"""How to train, with the defaults in one place."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from regard.core.config import Config
+
+
+class TrainingConfig(Config):
+    seed: int = 1
+    tokens_per_batch: int = Field(4096, gt=0, description="target tokens, padding included, that one batch may hold")
+    accumulate: int = Field(1, gt=0, description="batches summed up into one update")
+    max_steps: int | None = Field(None, gt=0)
+    max_epochs: int | None = Field(None, gt=0)
+    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
+    lr: float = Field(5e-4, gt=0)
+    betas: tuple[float, float] = (0.9, 0.98)
+    eps: float = Field(1e-9, gt=0)
+    momentum: float = Field(0.0, ge=0, lt=1, description="for sgd")
+    weight_decay: float = Field(0.0, ge=0)
+    schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
+    warmup: int = Field(4000, ge=0)
+    clip: float = Field(0.0, ge=0, description="largest gradient norm; 0: no limit")
+    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    precision: Literal["float32", "bfloat16"] = "float32"
+    ema: float = Field(0.0, ge=0, lt=1, description="decay of an exponential moving average of the weights; 0: none")
+    average: int = Field(0, ge=0, description="average the weights of the last k validated checkpoints at the end")
+    metric: Literal["loss", "bleu"] = Field("loss", description="what validation judges by")
+    validate_every: int = Field(0, ge=0, description="updates between validations; 0: once an epoch")
+    checkpoint_every: int = Field(1000, gt=0, description="updates between checkpoints, besides those at validations")
+    patience: int = Field(0, ge=0, description="stop after so many validations without a new best; 0: never")
+    log_every: int = Field(50, gt=0)

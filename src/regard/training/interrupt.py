@@ -1,0 +1,37 @@
+"""Ctrl-C and SIGTERM end the current update first; the run then writes a checkpoint and leaves with 130 or 143."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+
+from regard.core.errors import RegardError
+
+
+class Interrupted(RegardError):
+    """A signal asked the run to stop; a checkpoint was written."""
+
+    def __init__(self, number: int, step: int) -> None:
+        super().__init__(f"stopped at update {step}, checkpoint written", remedy="The same command goes on from there.")
+        self.exit_code = 128 + number
+
+
+@contextlib.contextmanager
+def noted_signals() -> Iterator[list[int]]:
+    """The numbers of the signals that came meanwhile. Outside the main thread signals are left alone."""
+    came: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        came.append(number)
+
+    try:
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:
+        yield came
+        return
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,146 @@
+"""A translation model with its vocabularies: text in, text out, and what it looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import folder as folders
+from regard.core import taps
+from regard.core.batch import pad
+from regard.core.errors import UnknownName, UsageError
+from regard.decoding import Hypothesis, Search, decode
+from regard.folder import ModelFolder
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of one line; `score` is what the search ranked by."""
+
+    text: str
+    score: float
+    log_prob: float
+    tokens: list[int] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """What each target token looked at: per attention site the weights [heads][target][source]."""
+
+    source: list[str]
+    target: list[str]
+    translation: str
+    sites: dict[str, list[list[list[float]]]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    def matrix(self, site: str | None = None, head: int | None = None) -> list[list[float]]:
+        """[target][source] of one site and head; by default the mean over all heads of all sites."""
+        if site is not None and site not in self.sites:
+            raise UnknownName("attention site", site, self.sites)
+        heads = [weights for name in ([site] if site else self.sites) for weights in self.sites[name]]
+        if head is not None and not 0 <= head < len(heads):
+            raise UsageError("no such head", got=head, expected=f"0 to {len(heads) - 1}")
+        kept = heads if head is None else [heads[head]]
+        return torch.tensor(kept).mean(0).tolist()
+
+
+class Translator:
+    """`regard.load(folder)`: translates lists of lines in batches; results do not depend on how they are batched."""
+
+    def __init__(self, stored: ModelFolder) -> None:
+        self.stored = stored
+        self.model: Any = stored.model.eval()
+        self.source_tokenizer, self.target_tokenizer = stored.source_tokenizer, stored.target_tokenizer
+
+    def save(self, folder: str | Path) -> None:
+        folders.save(Path(folder), self.stored)
+
+    save_pretrained = save
+
+    def translate(self, lines: Sequence[str], **search: Any) -> list[str]:
+        """The best translation of each line; options are those of `Search`, such as beam=1 or max_length=50."""
+        return [found[0].text for found in self.translate_nbest(lines, **search)]
+
+    def translate_nbest(
+        self, lines: Sequence[str], *, rows: int = 64, prefixes: Sequence[str] | None = None, **search: Any
+    ) -> list[list[Translation]]:
+        """The `nbest` translations of each line, best first. An empty line stays empty."""
+        if isinstance(lines, str):
+            raise UsageError("translate takes a list of lines", got="one string", remedy="Put it into a list.")
+        options = Search.parse({**self.stored.search.model_dump(), **search}, "search options")
+        encoded = self.source_tokenizer.encode_batch(list(lines))
+        begun = self.target_tokenizer.encode_batch(list(prefixes)) if prefixes is not None else None
+        results: list[list[Translation]] = [[Translation("", 0.0, 0.0, [])] for _ in lines]
+        # Neighbours in length share a batch; results go back to their own places.
+        full = sorted((i for i, line in enumerate(lines) if line.strip()), key=lambda i: len(encoded[i]))
+        for start in range(0, len(full), rows):
+            chosen = full[start : start + rows]
+            found = self._decode([encoded[i] for i in chosen], options, begun and [begun[i] for i in chosen])
+            for place, hypotheses in zip(chosen, found, strict=True):
+                results[place] = [self._translation(hypothesis) for hypothesis in hypotheses]
+        return results
+
+    def stream(self, chunks: Iterable[Sequence[str]], **search: Any) -> Iterator[list[list[Translation]]]:
+        """Translate chunk after chunk, as they come."""
+        for chunk in chunks:
+            yield self.translate_nbest(chunk, **search)
+
+    def align(
+        self, source: str, target: str | None = None, *, tokens: list[int] | None = None, **search: Any
+    ) -> Alignment:
+        """What each target token looked at: of your target, of tokens written before, or of the beam that wins now."""
+        (ids,) = self.source_tokenizer.encode_batch([source])
+        if not ids:
+            raise UsageError("there is nothing to align", got="an empty source")
+        if tokens is not None:
+            written = tokens
+        elif target is not None:
+            (written,) = self.target_tokenizer.encode_batch([target])
+        else:
+            written = self.translate_nbest([source], **search)[0][0].tokens
+        tokenizer = self.target_tokenizer
+        inputs, mask = self._source([ids])
+        with taps.watch(["decoder.*.cross", "align"]) as record, torch.no_grad():
+            self.model(inputs, mask, torch.tensor([[tokenizer.bos, *written]]))
+        # The recurrent aligner is called once a step; its rows are put together in order.
+        sites = {
+            site: torch.cat([entry.weights[0] for entry in record.calls(site) if entry.weights is not None], dim=1)
+            for site in record.sites
+        }
+        return Alignment(
+            [*self.source_tokenizer.tokens(ids), "</s>"],
+            [*tokenizer.tokens(written), "</s>"],
+            tokenizer.decode(written),
+            {site: weights.tolist() for site, weights in sites.items()},
+        )
+
+    def _decode(
+        self, rows: list[list[int]], options: Search, prefixes: list[list[int]] | None
+    ) -> list[list[Hypothesis]]:
+        source, mask = self._source(rows)
+        tokenizer = self.target_tokenizer
+        return decode(
+            self.model,
+            {"source": source, "source_mask": mask},
+            options,
+            bos=tokenizer.bos,
+            eos=tokenizer.eos,
+            pad=tokenizer.pad,
+            lengths=mask.sum(1),
+            prefixes=prefixes,
+        )
+
+    def _source(self, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+        eos = self.source_tokenizer.eos
+        return pad([[*row, eos] for row in rows], value=self.source_tokenizer.pad)
+
+    def _translation(self, found: Hypothesis) -> Translation:
+        return Translation(self.target_tokenizer.decode(found.tokens), found.score, found.log_prob, found.tokens)

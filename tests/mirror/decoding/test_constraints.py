@@ -1,0 +1,146 @@
+"""What may be written: each constraint against its definition, and obeyed by every way of writing."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.core.errors import UsageError
+from regard.decoding import Search, constraints
+
+INF = float("inf")
+WAYS = [{"beam": 1}, {"beam": 3, "nbest": 2}, {"sample": True, "nbest": 2, "seed": 3}]
+ways = pytest.mark.parametrize("way", WAYS, ids=["greedy", "beam", "sample"])
+
+
+@given(st.lists(st.lists(st.integers(0, 3), min_size=6, max_size=6), min_size=1, max_size=5), st.integers(0, 4))
+def test_no_repeat_is_its_definition(rows, n):
+    for length in range(7):
+        tokens = torch.tensor(rows)[:, :length]
+        log_probs = torch.zeros(len(rows), 5)
+        constraints.forbid_repeats(log_probs, tokens, n, eos=4)
+        for row, written in enumerate(tokens.tolist()):
+            grams = [written[i : i + n] for i in range(length - n + 1)] if n else []
+            again = [n > 0 and [*written, token][-n:] in grams for token in range(4)]
+            assert (log_probs[row] == -INF).tolist() == [*again, False]
+
+
+def test_no_repeat_never_forbids_the_end_token():
+    log_probs = torch.zeros(1, 3)
+    constraints.forbid_repeats(log_probs, torch.tensor([[2, 1, 0]]), 1, eos=2)
+    assert log_probs.tolist() == [[-INF, -INF, 0.0]]
+
+
+def test_forbid_passes_over_what_is_no_token():
+    log_probs = torch.zeros(2, 3)
+    constraints.forbid(log_probs, {1, 3, -1})
+    assert log_probs.tolist() == [[0.0, -INF, 0.0]] * 2
+
+
+def test_force_beats_every_ban():
+    log_probs = torch.tensor([[-1.0, -INF], [-1.0, -INF]])
+    constraints.force(log_probs, torch.tensor([-1, 1]))
+    assert log_probs.tolist() == [[-1.0, -INF], [-INF, 0.0]]
+
+
+@ways
+@given(data=st.data())
+@settings(max_examples=25)
+def test_lengths_repeats_and_special_tokens(kit, way, data):
+    shortest, n = data.draw(st.integers(0, 5)), data.draw(st.integers(0, 3))
+    search = Search(**way, min_length=shortest, max_length=8, no_repeat_ngram=n)
+    model = kit.Table(9, seed=data.draw(st.integers(0, 10**6)), end=data.draw(st.sampled_from([-2.0, 4.0])))
+    for row in kit.run(model, kit.sources([2, 3, 1]), search):
+        for one in row:
+            assert set(one.tokens) <= set(range(3, 9))
+            assert shortest <= len(one.tokens) <= (7 if one.finished else 8)
+            grams = [tuple(one.tokens[i : i + n]) for i in range(len(one.tokens) - n + 1)] if n else []
+            assert len(grams) == len(set(grams))
+
+
+@ways
+@given(data=st.data())
+@settings(max_examples=25)
+def test_forced_prefixes_are_obeyed_and_change_nothing_after(kit, way, data):
+    tokens = st.lists(st.integers(3, 7), max_size=5)
+    prefixes = [data.draw(tokens) for _ in range(3)]
+    model, inputs = kit.Table(8, seed=data.draw(st.integers(0, 99))), kit.sources([2, 4, 3])
+    search = Search(**way, max_length=data.draw(st.integers(5, 9)), no_repeat_ngram=3)
+    found = kit.run(model, inputs, search, prefixes=prefixes)
+    for row, (prefix, hypotheses) in enumerate(zip(prefixes, found, strict=True)):
+        assert all(one.tokens[: len(prefix)] == prefix for one in hypotheses)
+        (single,) = kit.run(model, kit.alone(inputs, row), search, prefixes=[prefix], rows=[row])
+        assert single == hypotheses
+        if search.beam > 1 and not search.sample:
+            kit.agree(hypotheses, kit.slow_beam(model, kit.alone(inputs, row), search, prefix).results)
+
+
+@ways
+def test_a_forced_token_that_the_model_rules_out_is_still_written(kit, way):
+    model = kit.Table(8)
+    model.table[..., 5] = -INF
+    for row in kit.run(model, kit.sources([2, 3]), Search(**way, max_length=4), prefixes=[[5, 5], [4]]):
+        for one in row:
+            assert one.log_prob > -INF
+    assert row[0].tokens[0] == 4
+
+
+@ways
+def test_a_forced_end_token_ends_nothing(kit, way):
+    prefix = [4, kit.EOS, 3]
+    for one in kit.run(kit.Table(8), kit.sources([2]), Search(**way, max_length=6), prefixes=[prefix])[0]:
+        assert one.tokens[:3] == prefix
+
+
+@ways
+def test_a_prefix_that_fills_the_limit_is_the_result(kit, way):
+    (full, other) = kit.run(kit.Table(8), kit.sources([2, 2]), Search(**way, max_length=3), prefixes=[[3, 4, 5], [3]])
+    assert {(tuple(one.tokens), one.log_prob, one.score, one.finished) for one in full} == {
+        ((3, 4, 5), 0.0, 0.0, False)
+    }
+    assert all(one.tokens[0] == 3 for one in other)
+
+
+@pytest.mark.parametrize("search", [Search(max_length=2), Search(max_ratio=0.0, max_extra=2)])
+def test_a_prefix_beyond_the_limit_is_refused(kit, search):
+    with pytest.raises(UsageError, match="prefix of row 1 is longer .* got 3 tokens, expected at most 2. Raise max"):
+        kit.run(kit.Table(8), kit.sources([2, 2]), search, prefixes=[[3], [3, 3, 3]])
+
+
+@ways
+def test_where_nothing_may_come_the_path_ends(kit, way):
+    """Three tokens without repeats, and no end token before five."""
+    search = Search(**way, min_length=5, max_length=9, no_repeat_ngram=1)
+    model = kit.Table(6)
+    for row in kit.run(model, kit.sources([2, 3]), search):
+        for one in row:
+            assert sorted(one.tokens) == [3, 4, 5]
+            assert not one.finished
+            assert one.score > -INF
+    assert len(model.batches) == 4
+
+
+@ways
+def test_no_repeat_leaves_the_end(kit, way):
+    for row in kit.run(kit.Table(6, end=-9.0), kit.sources([2, 3]), Search(**way, max_length=9, no_repeat_ngram=1)):
+        assert all(one.finished and len(one.tokens) <= 3 for one in row)
+
+
+@ways
+def test_one_token_may_play_every_part(kit, way):
+    """Vocabularies of some models begin, end and pad with the same token."""
+    model = kit.Table(6, end=1.0)
+    for row in kit.run(model, kit.sources([2, 3]), Search(**way, max_length=30), bos=2, pad=2, eos=2):
+        assert all(2 not in one.tokens for one in row)
+        assert row[0].finished
+
+
+@ways
+def test_tokens_outside_the_vocabulary_are_refused(kit, way):
+    search = Search(**way, max_length=4)
+    with pytest.raises(UsageError, match="end token is outside .* got 9, expected 0 to 7. Use the tokenizer"):
+        kit.run(kit.Table(8), kit.sources([2]), search, eos=9)
+    with pytest.raises(UsageError, match="forced prefix is outside .* got 8"):
+        kit.run(kit.Table(8), kit.sources([2, 2]), search, prefixes=[[8], []])
+    with pytest.raises(UsageError, match="negative"):
+        kit.run(kit.Table(8), kit.sources([2]), search, prefixes=[[-1]])
