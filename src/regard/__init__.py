@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regard.api import from_pretrained, load, train
     from regard.attention import Attended, Gaussian, Mask, around, attend, causal, padding, window
     from regard.core.taps import watch
 
@@ -21,7 +22,10 @@ _HOMES = {
     "around": "regard.attention",
     "attend": "regard.attention",
     "causal": "regard.attention",
+    "from_pretrained": "regard.api",
+    "load": "regard.api",
     "padding": "regard.attention",
+    "train": "regard.api",
     "window": "regard.attention",
     "watch": "regard.core.taps",
 }
@@ -34,7 +38,10 @@ __all__ = [
     "around",
     "attend",
     "causal",
+    "from_pretrained",
+    "load",
     "padding",
+    "train",
     "watch",
     "window",
 ]

@@ -29,6 +29,9 @@ def load(folder: str | Path) -> Translator:
     return Translator(folders.load(Path(folder)))
 
 
+from_pretrained = load
+
+
 def train(
     recipe: str | Path | Mapping[str, Any],
     out: str | Path | None = None,

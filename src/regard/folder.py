@@ -73,11 +73,13 @@ def save(folder: Path, stored: ModelFolder) -> None:
     for name, text in texts.items():
         with weights.replacing(folder / name) as file:
             file.write(text.encode())
-    stored.source_tokenizer.save(folder / "tokenizer.json")
+    tokenizers = {"tokenizer.json": stored.source_tokenizer}
     if stored.target_tokenizer is not stored.source_tokenizer:
-        stored.target_tokenizer.save(folder / "target_tokenizer.json")
+        tokenizers["target_tokenizer.json"] = stored.target_tokenizer
+    for name, tokenizer in tokenizers.items():
+        tokenizer.save(folder / name)
     weights.write(folder / weights.FILE, stored.model.state_dict(), metadata={"format": "pt"})
-    manifest.write_manifest(folder)
+    manifest.write_manifest(folder, [*texts, *tokenizers, weights.FILE])
 
 
 def load(folder: Path) -> ModelFolder:

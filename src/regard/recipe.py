@@ -8,6 +8,7 @@ with the recipe that it was begun with.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +31,9 @@ from regard.tasks.translation import Translation
 from regard.training import checkpoint
 from regard.training.config import TrainingConfig
 from regard.training.engine import Engine
+
+# How long a run goes on and how often it says so may change between its parts; what it computes may not.
+_MAY_CHANGE = {f"training.{name}" for name in ("max_steps", "max_epochs", "patience", "log_every", "checkpoint_every")}
 
 
 class PairFiles(Config):
@@ -155,17 +159,21 @@ class Run:
 
     def _claim(self) -> None:
         """Begin a folder, or go on in one that was begun with the same recipe."""
-        known, text = self.out / "recipe.json", configs.dump(self.recipe)
-        if not known.exists():
-            self.out.mkdir(parents=True, exist_ok=True)
-            with weights.replacing(known) as file:
-                file.write(text.encode())
-        elif known.read_text() != text:
-            raise ConfigError(
-                f"{self.out} holds a run of another recipe",
-                got=", ".join(_differences(Recipe.parse(configs.read(known)), self.recipe)),
-                remedy="Give another --out, or remove the folder.",
-            )
+        known = self.out / "recipe.json"
+        if known.exists():
+            before = Recipe.parse(configs.read(known), str(known))
+            changed = [text for name, text in _differences(before, self.recipe).items() if name not in _MAY_CHANGE]
+            if changed and checkpoint.listing(self.out / "checkpoints"):
+                raise ConfigError(
+                    f"{self.out} holds a run of another recipe",
+                    got=", ".join(changed),
+                    remedy="Give another --out, or remove the folder.",
+                )
+            if changed:  # nothing was trained yet: only the prepared data has to go
+                shutil.rmtree(self.out / "data", ignore_errors=True)
+        self.out.mkdir(parents=True, exist_ok=True)
+        with weights.replacing(known) as file:
+            file.write(configs.dump(self.recipe).encode())
 
     def _tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         made = self.out / "data" / "tokenizer.json", self.out / "data" / "target_tokenizer.json"
@@ -239,8 +247,8 @@ def _path(text: str) -> Path:
     return Path(path)
 
 
-def _differences(before: Recipe, now: Recipe) -> list[str]:
-    """Dotted names of what differs."""
+def _differences(before: Recipe, now: Recipe) -> dict[str, str]:
+    """Dotted names of what differs, and how."""
 
     def flat(data: Any, name: str = "") -> dict[str, Any]:
         if isinstance(data, dict):
@@ -248,6 +256,5 @@ def _differences(before: Recipe, now: Recipe) -> list[str]:
         return {name.lstrip("."): data}
 
     one, other = flat(before.model_dump()), flat(now.model_dump())
-    return [
-        f"{key} {one.get(key)} → {other.get(key)}" for key in sorted({*one, *other}) if one.get(key) != other.get(key)
-    ]
+    names = sorted(name for name in {*one, *other} if one.get(name) != other.get(name))
+    return {name: f"{name} {one.get(name)} → {other.get(name)}" for name in names}

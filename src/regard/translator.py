@@ -83,7 +83,7 @@ class Translator:
         full = sorted((i for i, line in enumerate(lines) if line.strip()), key=lambda i: len(encoded[i]))
         for start in range(0, len(full), rows):
             chosen = full[start : start + rows]
-            found = self._decode([encoded[i] for i in chosen], options, begun and [begun[i] for i in chosen])
+            found = self._decode(chosen, [encoded[i] for i in chosen], options, begun and [begun[i] for i in chosen])
             for place, hypotheses in zip(chosen, found, strict=True):
                 results[place] = [self._translation(hypothesis) for hypothesis in hypotheses]
         return results
@@ -123,7 +123,7 @@ class Translator:
         )
 
     def _decode(
-        self, rows: list[list[int]], options: Search, prefixes: list[list[int]] | None
+        self, numbers: list[int], rows: list[list[int]], options: Search, prefixes: list[list[int]] | None
     ) -> list[list[Hypothesis]]:
         source, mask = self._source(rows)
         tokenizer = self.target_tokenizer
@@ -136,6 +136,7 @@ class Translator:
             pad=tokenizer.pad,
             lengths=mask.sum(1),
             prefixes=prefixes,
+            rows=numbers,
         )
 
     def _source(self, rows: list[list[int]]) -> tuple[Tensor, Tensor]:

@@ -30,9 +30,9 @@ ABOVE_API = {"cli", "server"}
 
 
 def package(path: Path) -> str:
-    """The top-level part of regard that a file belongs to; the package's own __init__ counts as the api."""
+    """The top-level part of regard that a file belongs to; files directly in the package are the api."""
     first = path.relative_to(SOURCE).parts[0]
-    return "api" if first in ("__init__.py", "api.py") else first
+    return "api" if first.endswith(".py") else first
 
 
 def imported(path: Path) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from regard.core.errors import WeightsError
@@ -13,9 +14,9 @@ from regard.core.weights import replacing
 NAME = "manifest.json"
 
 
-def write_manifest(folder: Path) -> None:
-    """Sums of all files in the folder (not below it)."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != NAME)
+def write_manifest(folder: Path, names: Iterable[str]) -> None:
+    """Sums of these files of the folder."""
+    files = [folder / name for name in sorted(names)]
     sums = {path.name: {"sha256": digest(path), "bytes": path.stat().st_size} for path in files}
     with replacing(folder / NAME) as file:
         file.write((json.dumps(sums, indent=1) + "\n").encode())

@@ -40,6 +40,7 @@ class Search(Config):
     """No n tokens in a row come twice; 0: they may."""
     sample: bool = False
     temperature: Weight = 1.0
+    """Below 1 the probable becomes more so; 0 is greedy."""
     top_k: Count = 0
     """Draw from the k most probable tokens; 0: from all."""
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0

@@ -38,33 +38,41 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float) -> Tensor:
         vocab, total = weight.shape[0], hidden.new_zeros((), dtype=torch.float32)
         needed = any(ctx.needs_input_grad)
-        grad_hidden = torch.empty_like(hidden) if needed else None
+        # Under autocast only the matrix products are done in the lower precision; probabilities never are.
+        low = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else weight.dtype
+        matrix = weight.to(low)
+        grads: list[Tensor] = []
         grad_weight = torch.zeros_like(weight) if needed else None
-        place = 0
-        for rows, wanted in zip(*_slices(hidden, labels, vocab), strict=True):
-            logits = rows @ weight.T
-            # Smoothing's Σ_v log p(v) needs the mean logit; taken before the logits are overwritten.
-            mean = logits.mean(1, dtype=torch.float32)
-            right = logits.gather(1, wanted[:, None]).squeeze(1).float()
-            peak = logits.amax(1, keepdim=True)
-            logits.sub_(peak).exp_()
-            mass = logits.sum(1, dtype=torch.float32)
-            log_mass = mass.log() + peak.squeeze(1).float()
-            total += (log_mass - (1 - smoothing) * right - smoothing * mean).sum()
-            if grad_hidden is not None and grad_weight is not None:
-                logits.div_(mass.to(logits.dtype).unsqueeze(1)).sub_(smoothing / vocab)
-                logits[torch.arange(len(wanted)), wanted] -= 1 - smoothing
-                torch.mm(logits, weight, out=grad_hidden[place : place + len(rows)])
-                grad_weight.addmm_(logits.T, rows)
-            place += len(rows)
+        for rows, wanted in zip(*_slices(hidden.to(low), labels, vocab), strict=True):
+            logits = (rows @ matrix.T).to(weight.dtype)
+            total += _lose(logits, wanted, smoothing)
+            if grad_weight is not None:
+                by_logits = logits.to(low)
+                grads.append((by_logits @ matrix).to(hidden.dtype))
+                if low == weight.dtype:
+                    grad_weight.addmm_(by_logits.T, rows)
+                else:
+                    grad_weight += by_logits.T @ rows
         if needed:
-            ctx.save_for_backward(grad_hidden, grad_weight)
+            ctx.save_for_backward(torch.cat(grads) if grads else torch.zeros_like(hidden), grad_weight)
         return total
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
         grad_hidden, grad_weight = ctx.saved_tensors
         return grad_hidden * grad.to(grad_hidden.dtype), grad_weight * grad.to(grad_weight.dtype), None, None
+
+
+def _lose(logits: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
+    """The summed loss of some rows, whose logits are overwritten by the gradient of the loss."""
+    # Smoothing's Σ_v log p(v) needs the mean logit; it and the wanted logit are taken before they are overwritten.
+    mean, right = logits.mean(1), logits.gather(1, wanted[:, None]).squeeze(1)
+    peak = logits.amax(1, keepdim=True)
+    mass = logits.sub_(peak).exp_().sum(1, keepdim=True)
+    loss = ((mass.log() + peak).squeeze(1) - (1 - smoothing) * right - smoothing * mean).sum()
+    logits.div_(mass).sub_(smoothing / logits.shape[1])
+    logits[torch.arange(len(wanted)), wanted] -= 1 - smoothing
+    return loss
 
 
 def _slices(hidden: Tensor, labels: Tensor, vocab: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:

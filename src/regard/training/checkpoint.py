@@ -44,7 +44,7 @@ def write(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
         weights.write(temporary / TRAINING, checkpoint.training)
         with weights.replacing(temporary / STATE) as file:
             file.write(json.dumps(dict(checkpoint.state), indent=1).encode())
-        write_manifest(temporary)
+        write_manifest(temporary, (MODEL, TRAINING, STATE))
         if final.exists():
             shutil.rmtree(final)
         os.rename(temporary, final)

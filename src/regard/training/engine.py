@@ -214,6 +214,8 @@ class Engine:
         facts = {f"validation_{name}": number for name, number in found.items()}
         self.log.write(progress.step, epoch=progress.epoch, **facts)
         self._mark += time.monotonic() - started
+        # What was just found out belongs into this update's checkpoint, even if there is one already.
+        self._written = -1
         self._checkpoint()
 
     def _due_validation(self) -> bool:

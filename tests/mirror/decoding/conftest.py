@@ -22,7 +22,10 @@ SPECIAL = {"pad": PAD, "bos": BOS, "eos": EOS}
 
 
 class Table:
-    """Logits from a random table, by the row's source and the last two tokens; `batches` has the size of each step."""
+    """Logits from a random table, by the row's source and the last two tokens; `batches` has the size of each step.
+
+    They drift with time, or paths that take the same turns in another order would be equally probable.
+    """
 
     coverage_site = None
 
@@ -30,10 +33,12 @@ class Table:
         noise = torch.Generator().manual_seed(seed)
         self.table = spread * torch.randn(kinds, vocab, vocab, vocab, generator=noise, dtype=torch.float64)
         self.table[..., EOS] += end
+        self.drift = 0.3 * torch.randn(64, vocab, generator=noise, dtype=torch.float64)
         self.vocab, self.batches = vocab, []
 
     def begin(self, inputs):
         state, rows = State(), len(inputs["source"])
+        state["time"] = torch.zeros(rows, dtype=torch.int64)
         kind = (inputs["source"] * inputs["source_mask"]).sum(1) % len(self.table)
         state.put("kind", kind, fixed=True)
         state["last"] = torch.zeros(rows, 2, dtype=torch.int64)
@@ -42,7 +47,9 @@ class Table:
     def step(self, tokens, state):
         self.batches.append(len(tokens))
         state["last"] = torch.cat([state["last"], tokens], 1)[:, -2:]
-        return self.table[state["kind"], state["last"][:, 0], state["last"][:, 1]]
+        state["time"] = state["time"] + tokens.shape[1]
+        drift = self.drift[state["time"]].to(self.table.dtype)
+        return self.table[state["kind"], state["last"][:, 0], state["last"][:, 1]] + drift
 
 
 class Attentive(nn.Module):

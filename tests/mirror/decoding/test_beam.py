@@ -129,6 +129,7 @@ def test_coverage_penalty_changes_the_choice_and_not_by_padding(kit):
 def test_leaders_are_one_topk_over_paths_and_vocabulary(vocab, rows, width):
     log_probs = torch.randn(rows * width, vocab).log_softmax(-1)
     log_probs[:, 2::7] = -float("inf")
+    log_probs[:, -1] = -torch.rand(rows * width)
     before = -torch.rand(rows * width, dtype=torch.float64) * 3
     before[1::5] = -float("inf")
     total = (log_probs + before[:, None]).view(rows, -1)

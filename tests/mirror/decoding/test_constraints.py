@@ -69,10 +69,14 @@ def test_forced_prefixes_are_obeyed_and_change_nothing_after(kit, way, data):
     found = kit.run(model, inputs, search, prefixes=prefixes)
     for row, (prefix, hypotheses) in enumerate(zip(prefixes, found, strict=True)):
         assert all(one.tokens[: len(prefix)] == prefix for one in hypotheses)
+        model.batches.clear()
         (single,) = kit.run(model, kit.alone(inputs, row), search, prefixes=[prefix], rows=[row])
         assert single == hypotheses
+        steps = len(model.batches)
         if search.beam > 1 and not search.sample:
-            kit.agree(hypotheses, kit.slow_beam(model, kit.alone(inputs, row), search, prefix).results)
+            wanted = kit.slow_beam(model, kit.alone(inputs, row), search, prefix)
+            kit.agree(hypotheses, wanted.results)
+            assert steps == max(1, wanted.steps)
 
 
 @ways
@@ -88,8 +92,10 @@ def test_a_forced_token_that_the_model_rules_out_is_still_written(kit, way):
 @ways
 def test_a_forced_end_token_ends_nothing(kit, way):
     prefix = [4, kit.EOS, 3]
-    for one in kit.run(kit.Table(8), kit.sources([2]), Search(**way, max_length=6), prefixes=[prefix])[0]:
-        assert one.tokens[:3] == prefix
+    for prefixes in ([prefix, prefix], [prefix, []]):  # read at once, or token by token
+        row, _ = kit.run(kit.Table(8), kit.sources([2, 2]), Search(**way, max_length=6), prefixes=prefixes)
+        assert row
+        assert all(one.tokens[:3] == prefix for one in row)
 
 
 @ways
@@ -113,6 +119,7 @@ def test_where_nothing_may_come_the_path_ends(kit, way):
     search = Search(**way, min_length=5, max_length=9, no_repeat_ngram=1)
     model = kit.Table(6)
     for row in kit.run(model, kit.sources([2, 3]), search):
+        assert len(row) == search.nbest
         for one in row:
             assert sorted(one.tokens) == [3, 4, 5]
             assert not one.finished
@@ -129,7 +136,7 @@ def test_no_repeat_leaves_the_end(kit, way):
 @ways
 def test_one_token_may_play_every_part(kit, way):
     """Vocabularies of some models begin, end and pad with the same token."""
-    model = kit.Table(6, end=1.0)
+    model = kit.Table(6, end=4.0)
     for row in kit.run(model, kit.sources([2, 3]), Search(**way, max_length=30), bos=2, pad=2, eos=2):
         assert all(2 not in one.tokens for one in row)
         assert row[0].finished

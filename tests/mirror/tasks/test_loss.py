@@ -1,0 +1,46 @@
+"""The sliced cross-entropy against torch's own, in value and gradient."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+from regard.tasks import loss as losses
+from regard.tasks.loss import label_log_probs, linear_cross_entropy
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
+@pytest.mark.parametrize("rows", [0, 1, 7, 50])
+@pytest.mark.parametrize("size", [30, 200, 10**9])
+def test_equals_torch(rows, smoothing, size, monkeypatch):
+    monkeypatch.setattr(losses, "_SLICE", size)
+    hidden, weight = torch.randn(rows, 6, requires_grad=True), torch.randn(11, 6, requires_grad=True)
+    labels = torch.randint(11, (rows,))
+    ours = linear_cross_entropy(hidden, weight, labels, smoothing=smoothing)
+    theirs = functional.cross_entropy(hidden @ weight.T, labels, label_smoothing=smoothing, reduction="sum")
+    torch.testing.assert_close(ours, theirs)
+    for one, other in zip(*(torch.autograd.grad(loss * 0.3, (hidden, weight)) for loss in (ours, theirs)), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+def test_large_logits_do_not_overflow():
+    hidden = torch.tensor([[1000.0], [-1000.0]], requires_grad=True)
+    loss = linear_cross_entropy(hidden, torch.tensor([[1.0], [-1.0], [0.0]]), torch.tensor([0, 1]))
+    assert loss.item() == 0.0
+
+
+def test_log_probs():
+    hidden, weight, labels = torch.randn(9, 6), torch.randn(11, 6), torch.randint(11, (9,))
+    expected = torch.log_softmax(hidden @ weight.T, -1).gather(1, labels[:, None])[:, 0]
+    torch.testing.assert_close(label_log_probs(hidden, weight, labels), expected)
+    assert label_log_probs(hidden[:0], weight, labels[:0]).shape == (0,)
+
+
+def test_lower_precision_under_autocast_stays_close():
+    hidden, weight, labels = torch.randn(40, 16), torch.randn(50, 16, requires_grad=True), torch.randint(50, (40,))
+    exact = linear_cross_entropy(hidden, weight, labels, smoothing=0.1)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = linear_cross_entropy(hidden, weight, labels, smoothing=0.1)
+    assert rough.dtype == torch.float32
+    torch.testing.assert_close(rough, exact, rtol=0.01, atol=0)
+    one, other = (torch.autograd.grad(loss, weight)[0] for loss in (exact, rough))
+    assert functional.cosine_similarity(one.flatten(), other.flatten(), dim=0) > 0.999
