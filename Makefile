@@ -9,7 +9,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 .PHONY: help quickstart test test-all check bench clean
 
 help:
-	@echo "make quickstart   see attention work"
+	@echo "make quickstart   train a small translator and look inside (about 4 minutes)"
 	@echo "make test         the tests (minutes)"
 	@echo "make test-all     the longer proofs too"
 	@echo "make check        ruff and mypy"
@@ -38,6 +38,8 @@ check: $(VENV)/installed
 
 bench: $(VENV)/installed
 	$(BIN)/python benchmarks/attention.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python benchmarks/training.py
 
 clean:
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis

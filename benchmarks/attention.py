@@ -122,12 +122,20 @@ def rows(quick: bool) -> list[str]:
 
     add("attend, n = 512, 8 heads of 64, against the fused kernel alone", overhead(512, many))
     add("the same, batch of 8", overhead(512, few * 2, batch=8))
-    add("window of 128, n = 8192, 4 heads of 64, against a full mask", windowed(8192, 128, few, train=False), faster=True)
+    add(
+        "window of 128, n = 8192, 4 heads of 64, against a full mask",
+        windowed(8192, 128, few, train=False),
+        faster=True,
+    )
     add("the same, forward and backward", windowed(8192, 128, few, train=True), faster=True)
     add("watched (weights recorded), n = 512, against plain matmul and softmax", watched(512, few * 2))
     add("dropout 0.1 of [4096, 512], forward", dropout((4096, 512), few * 2, train=False), faster=True)
     add("the same, forward and backward", dropout((4096, 512), few * 2, train=True), faster=True)
-    add("dropout 0.1 of weights [64, 4, 32, 32], forward and backward", dropout((64, 4, 32, 32), many, train=True), faster=True)
+    add(
+        "dropout 0.1 of weights [64, 4, 32, 32], forward and backward",
+        dropout((64, 4, 32, 32), many, train=True),
+        faster=True,
+    )
     lines += ["", "Peak memory above the inputs, forward and backward, 4 heads of 64 (MiB):", ""]
     sizes = (1024, 4096) if quick else (1024, 4096, 16384)
     lines += ["| path | " + " | ".join(f"n = {n}" for n in sizes) + " |", "|---|" + "---|" * len(sizes)]
@@ -151,8 +159,8 @@ def main() -> None:
     table = "\n".join(rows(quick))
     if not quick:
         head = f"# Measured on {torch.get_num_threads()} CPU threads, torch {torch.__version__}\n\n"
-        note = "`make bench` writes this page. Medians of runs in turns; a ratio holds across machines better than a time.\n\n"
-        Path(__file__).with_name("RESULTS.md").write_text(head + note + "## Attention core\n\n" + table + "\n")
+        note = "`make bench` writes this page: medians of runs in turns. A ratio travels between machines, a time does not."
+        Path(__file__).with_name("RESULTS.md").write_text(head + note + "\n\n## Attention core\n\n" + table + "\n")
 
 
 if __name__ == "__main__":

@@ -57,6 +57,7 @@ class TokenizerConfig(Config):
     vocab_size: int = Field(8000, gt=4)
     joint: bool = Field(True, description="one vocabulary for both sides")
     lowercase: bool = False
+    split_digits: bool = Field(False, description="for bpe: every digit is a token of its own")
 
 
 class DataConfig(Config):
@@ -181,7 +182,9 @@ class Run:
         if not made[0].exists() or not (wanted.joint or made[1].exists()):
             made[0].parent.mkdir(parents=True, exist_ok=True)
             for path, sides in zip(made, ([0, 1],) if wanted.joint else ([0], [1]), strict=False):
-                options = {"vocab_size": wanted.vocab_size, "lowercase": wanted.lowercase}
+                options = wanted.model_dump(include={"vocab_size", "lowercase"})
+                if wanted.split_digits:
+                    options["split_digits"] = True
                 make_tokenizer(wanted.kind, self._texts(sides), **options).save(path)
         source = Tokenizer.load(made[0])
         return source, source if wanted.joint else Tokenizer.load(made[1])

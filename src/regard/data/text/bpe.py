@@ -16,18 +16,30 @@ from regard.data.text._library import MARK, SPECIALS, UNK, check_alphabet, check
 
 
 class Bpe:
-    """Pairs seen fewer than `min_count` times are not merged. An unseen character is one unknown token."""
+    """Pairs seen fewer than `min_count` times are not merged. An unseen character is one unknown token.
 
-    def __init__(self, vocab_size: int = 10_000, *, lowercase: bool = False, min_count: int = 2) -> None:
+    `split_digits` keeps every digit a token of its own: what is learnt about numbers then holds for unseen ones.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int = 10_000,
+        *,
+        lowercase: bool = False,
+        min_count: int = 2,
+        split_digits: bool = False,
+    ) -> None:
         check_sizes(vocab_size, min_count)
         self.vocab_size, self.lowercase, self.min_count = vocab_size, lowercase, min_count
+        self.split_digits = split_digits
 
     def train(self, lines: Iterable[str]) -> Tokenizer:
         tokenizer = Tokenizer(models.BPE(unk_token=UNK))
         # Metaspace could mark the start itself, but would leave a leading space as it is and so lose it.
         tokenizer.normalizer = normalizers.Sequence([normaliser(self.lowercase), normalizers.Prepend(" ")])
         marks = pre_tokenizers.Metaspace(MARK, prepend_scheme="never")
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([marks, pre_tokenizers.Punctuation("contiguous")])
+        digits = [pre_tokenizers.Digits(individual_digits=True)] if self.split_digits else []
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([marks, pre_tokenizers.Punctuation("contiguous"), *digits])
         tokenizer.decoder = decoders.Metaspace(MARK, prepend_scheme="always")
         trainer = trainers.BpeTrainer(
             vocab_size=self.vocab_size,
