@@ -159,7 +159,7 @@ def main() -> None:
     table = "\n".join(rows(quick))
     if not quick:
         head = f"# Measured on {torch.get_num_threads()} CPU threads, torch {torch.__version__}\n\n"
-        note = "`make bench` writes this page: medians of runs in turns. A ratio travels between machines, a time does not."
+        note = "`make bench` writes this page: medians of runs in turns. Ratios travel between machines, times do not."
         Path(__file__).with_name("RESULTS.md").write_text(head + note + "\n\n## Attention core\n\n" + table + "\n")
 
 

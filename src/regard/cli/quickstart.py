@@ -49,11 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     console.print("\n[bold]4. Look inside[/]: which source token each target token looked at\n")
     seen = model.align(">fr< Sunday, 15 November 2026")
-    console.print(heat_map(seen.matrix(), seen.target, seen.source))
+    console.print(heat_map(seen.matrix(), seen.target, seen.source, width=console.width))
     console.print(
         f"\n[bold]Next[/]\n"
         f'   echo ">it< 3 March 1999" | regard translate {arguments.out}\n'
         f'   regard align {arguments.out} ">iso< vingt-deux" --out map.svg\n'
-        f"   regard train RECIPE.yaml          your own two files of text: see recipes/ and the README\n"
+        f"   regard train RECIPE.yaml      your own two files of text: see the README\n"
     )
     return 0

@@ -51,7 +51,7 @@ class Log:
         for name, value in facts.items():
             if isinstance(value, (int, float)):
                 self._scalars().add_scalar(name, value, step)
-        gist = "  ".join(f"{name} {value:.4g}" for name, value in facts.items() if isinstance(value, float))
+        gist = "  ".join(f"{name} {_shown(value)}" for name, value in facts.items() if isinstance(value, float))
         self._bar.update(self._task, note=gist)
         validated = any(name.startswith("validation") for name in facts)
         if validated or (not self.console.is_terminal and time.monotonic() - self._last_line > 10):
@@ -59,7 +59,7 @@ class Log:
 
     def say(self, text: str) -> None:
         self._last_line = time.monotonic()
-        self.console.print(text, markup=False)
+        self.console.print(text, markup=False, soft_wrap=True)
 
     def close(self) -> None:
         self._bar.stop()
@@ -85,3 +85,7 @@ class Log:
             except (ValueError, KeyError, TypeError):
                 continue  # a line that a crash cut short
         self._path.write_text("".join(kept), encoding="utf-8")
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
