@@ -32,8 +32,8 @@ test-all: $(VENV)/installed
 	$(PYTEST)
 
 check: $(VENV)/installed
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 
 bench: $(VENV)/installed
