@@ -80,6 +80,10 @@ def test_nbest_json_and_alignments(trained, tmp_path):
     assert second is None
 
 
+def test_an_unwritable_file_is_one_line(trained):
+    assert "No such file" in one_line(run("translate", trained, "--alignments", "/no/such/folder/x", text="cat\n"), 1)
+
+
 def test_alignment_is_the_learnt_reversal(trained, tmp_path):
     model = regard.load(trained)
     found = model.align("one two three red")

@@ -36,6 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader (head, less) has left; keep the interpreter's last flush from complaining about it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        if debug:
+            raise
+        print(f"regard: {error}", file=sys.stderr)
+        return 1
 
 
 def _run(argv: list[str]) -> int:

@@ -9,6 +9,7 @@ was not.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -102,7 +103,7 @@ class Engine:
             weights.load_into(self.model, {name: tensor.clone() for name, tensor in found[1].model.items()})
         self.optimizer = make_optimizer(self.model, self.config)
         self._restore(found[1] if found else None)
-        self.log = Log(self.folder, total=self._total(), step=self.progress.step, quiet=self.quiet)
+        self.log = Log(self.folder, total=self._total, step=self.progress.step, quiet=self.quiet)
         for text in [*warnings, *([f"going on from update {self.progress.step}"] if found else [])]:
             self.log.say(text)
         try:
@@ -164,7 +165,7 @@ class Engine:
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit).item()
         if not math.isfinite(norm):
             raise Diverged(f"the gradient is {norm} at update {step}", remedy=_CALM)
-        rate = learning_rate(config.schedule, step, peak=config.lr, warmup=config.warmup, total=self._total())
+        rate = learning_rate(config.schedule, step, peak=config.lr, warmup=config.warmup, total=self._total)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
@@ -226,8 +227,9 @@ class Engine:
         enough = self.config.max_steps is not None and self.progress.step >= self.config.max_steps
         return enough or (0 < self.config.patience <= self.progress.since_best)
 
+    @functools.cached_property
     def _total(self) -> int | None:
-        """How many updates the run will make, where that can be known."""
+        """How many updates the run will make, where that can be known (epochs differ a little in length)."""
         if self.config.max_steps is not None:
             return self.config.max_steps
         if self.config.max_epochs is None:
