@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -36,6 +37,8 @@ Step = Callable[[Batch], None]
 
 def batches(count: int) -> tuple[list[Batch], int]:
     """Real batches of Multi30k English → German, 10k joint BPE."""
+    if "REGARD_DATA" not in os.environ:
+        sys.exit("Set REGARD_DATA to the folder that holds multi30k.")
     folder = Path(os.environ["REGARD_DATA"]) / "multi30k"
     text = ParallelText(folder / "train.en.gz", folder / "train.de.gz")
     tokenizer = make_tokenizer("bpe", (line for pair in text.pairs() for line in pair), vocab_size=10000)
