@@ -1,4 +1,4 @@
-"""The verbs, for Python, the command line and the server alike.
+"""The verbs, for Python and the command line alike.
 
 model = regard.train("recipes/multi30k_en_de.yaml", out="out/de")
 model = regard.load("out/de")
@@ -15,10 +15,12 @@ from typing import Any
 
 from regard import folder as folders
 from regard import recipe as recipes
+from regard.core.config import override
 from regard.core.errors import DataError
 from regard.data.lines import read_lines
 from regard.figure import write_heat_map
-from regard.recipe import Recipe, Run
+from regard.recipe import Recipe
+from regard.run import Run
 from regard.translator import Alignment, Translation, Translator
 
 __all__ = ["Alignment", "Scores", "Translation", "Translator", "evaluate", "load", "read_text", "score", "train"]
@@ -41,7 +43,7 @@ def train(
 ) -> Translator:
     """Run a recipe (a YAML file or the same as a mapping) to its end, going on where an earlier run stopped."""
     if isinstance(recipe, Mapping):
-        parsed, place = Recipe.parse(recipe, "recipe"), Path(out or "out/run")
+        parsed, place = Recipe.parse(override(recipe, changes or {}), "recipe"), Path(out or "out/run")
     else:
         parsed, place = recipes.read(recipe, changes), Path(out or Path("out") / Path(recipe).stem)
     return load(Run(parsed, place, quiet=quiet).train())

@@ -110,7 +110,7 @@ def card(stored: ModelFolder) -> str:
     count = sum(parameter.numel() for parameter in stored.model.parameters())
     return (
         f"# {stored.task} model\n\nA `{stored.name}` with {count:,} parameters, trained with regard "
-        f'{regard.__version__}.\n\nUse it: `echo "…" | regard {"translate"} FOLDER`\n'
+        f'{regard.__version__}.\n\nUse it: `echo "…" | regard translate FOLDER`\n'
     )
 
 

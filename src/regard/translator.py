@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,9 +70,19 @@ class Translator:
         return [found[0].text for found in self.translate_nbest(lines, **search)]
 
     def translate_nbest(
-        self, lines: Sequence[str], *, rows: int = 64, prefixes: Sequence[str] | None = None, **search: Any
+        self,
+        lines: Sequence[str],
+        *,
+        rows: int = 64,
+        prefixes: Sequence[str] | None = None,
+        first: int = 0,
+        **search: Any,
     ) -> list[list[Translation]]:
-        """The `nbest` translations of each line, best first. An empty line stays empty."""
+        """The `nbest` translations of each line, best first. An empty line stays empty.
+
+        `rows` lines are decoded together. `first` is the number of the first line, which sampling depends on: a text
+        that is translated in parts gives what it gives whole.
+        """
         if isinstance(lines, str):
             raise UsageError("translate takes a list of lines", got="one string", remedy="Put it into a list.")
         options = Search.parse({**self.stored.search.model_dump(), **search}, "search options")
@@ -83,15 +93,11 @@ class Translator:
         full = sorted((i for i, line in enumerate(lines) if line.strip()), key=lambda i: len(encoded[i]))
         for start in range(0, len(full), rows):
             chosen = full[start : start + rows]
-            found = self._decode(chosen, [encoded[i] for i in chosen], options, begun and [begun[i] for i in chosen])
+            numbers = [first + i for i in chosen]
+            found = self._decode(numbers, [encoded[i] for i in chosen], options, begun and [begun[i] for i in chosen])
             for place, hypotheses in zip(chosen, found, strict=True):
                 results[place] = [self._translation(hypothesis) for hypothesis in hypotheses]
         return results
-
-    def stream(self, chunks: Iterable[Sequence[str]], **search: Any) -> Iterator[list[list[Translation]]]:
-        """Translate chunk after chunk, as they come."""
-        for chunk in chunks:
-            yield self.translate_nbest(chunk, **search)
 
     def align(
         self, source: str, target: str | None = None, *, tokens: list[int] | None = None, **search: Any
@@ -110,6 +116,8 @@ class Translator:
         inputs, mask = self._source([ids])
         with taps.watch(["decoder.*.cross", "align"]) as record, torch.no_grad():
             self.model(inputs, mask, torch.tensor([[tokenizer.bos, *written]]))
+        if not record.sites:
+            raise UsageError("this model has no attention to look at", got=f"a {self.stored.name} without attention")
         # The recurrent aligner is called once a step; its rows are put together in order.
         sites = {
             site: torch.cat([entry.weights[0] for entry in record.calls(site) if entry.weights is not None], dim=1)

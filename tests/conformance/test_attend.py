@@ -184,3 +184,42 @@ def test_axes_may_be_left_out(score):
     torch.testing.assert_close(three.weights, four.weights[:, 0])
     torch.testing.assert_close(two.context, four.context[1, 0])
     torch.testing.assert_close(two.weights, four.weights[1, 0])
+
+
+def test_a_mask_object_means_the_same_with_fewer_axes():
+    query, keys, values = inputs(heads=1)
+    pairs = torch.rand(2, 5, 7) > 0.3
+    for chooser in ("softmax", "sparsemax"):
+        three = [x[:, 0] for x in (query, keys, values)]
+        one = regard.attend(*three, mask=pairs, chooser=chooser).context
+        other = regard.attend(*three, mask=Mask(pairs=pairs), chooser=chooser).context
+        torch.testing.assert_close(one, other)
+    centre = torch.rand(2, 5) * 7
+    near = regard.attend(*three, mask=regard.around(centre, 2)).weights
+    full = regard.attend(query, keys, values, mask=regard.around(centre[:, None], 2)).weights
+    torch.testing.assert_close(near, full[:, 0])
+
+
+@pytest.mark.parametrize("chooser", CHOOSERS)
+def test_a_bias_of_minus_infinity_forbids_as_a_mask_does(chooser):
+    query, keys, values = inputs()
+    allowed = torch.rand(5, 7) > 0.5
+    allowed[2] = False
+    bias = torch.zeros(5, 7).masked_fill(~allowed, -torch.inf)
+    by_mask = regard.attend(query, keys, values, mask=allowed, chooser=chooser)
+    by_bias = regard.attend(query, keys, values, bias=bias, chooser=chooser)
+    torch.testing.assert_close(by_bias.context, by_mask.context)
+    torch.testing.assert_close(by_bias.weights, by_mask.weights)
+    assert (by_bias.weights[:, :, 2] == 0).all()
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_under_autocast_attention_keeps_to_float32(score):
+    query, keys, values = inputs()
+    plain = regard.attend(query, keys, values, score=score_of(score), mask=causal()).context
+    torch.manual_seed(0)
+    with torch.autocast("cpu", torch.bfloat16):
+        bias = torch.zeros(5, 7, dtype=torch.bfloat16)
+        mixed = regard.attend(query.bfloat16(), keys, values, score=score_of(score), mask=causal(), bias=bias).context
+    assert mixed.dtype == torch.float32
+    assert plain.shape == mixed.shape

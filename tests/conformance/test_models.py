@@ -7,6 +7,7 @@ import regard
 from regard import models
 from regard.core import lookup, weights
 from regard.core.batch import Batch, pad
+from regard.core.errors import ConfigError, LengthError, ShapeError
 from regard.models import config_of, make_model
 from regard.tasks.translation import Translation
 from regard.training.config import TrainingConfig
@@ -126,6 +127,15 @@ def test_every_parameter_learns(name, options):
     assert not [key for key in silent if not key.endswith("key.bias")]
 
 
+@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=IDS)
+def test_trains_in_lower_precision(name, options):
+    model, some = make(name, options), batch()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = Translation(label_smoothing=0.1).loss(model, some)
+    loss.backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters() if parameter.grad is not None)
+
+
 @pytest.mark.parametrize(
     ("name", "options"),
     [v for v in VARIANTS if v[1].get("reach", "global") == "global" and v[1].get("chooser") != "hard"][::3],
@@ -152,5 +162,16 @@ def test_published_sizes():
 
 def test_learned_positions_end_with_a_clear_error():
     model = make("transformer", {"position": "learned", "max_len": 4})
-    with pytest.raises(regard.core.errors.LengthError, match="at most 4"):
+    with pytest.raises(LengthError, match="at most 4"):
         logits(model, batch())
+
+
+def test_two_vocabularies_share_no_embedding():
+    with pytest.raises(ShapeError, match="23 and 24 tokens.*share: target"):
+        make("transformer", {"target_vocab": 24})
+
+
+@pytest.mark.parametrize("options", [{"n_heads": 0}, {"d_model": -4}, {"n_encoder_layers": 0}, {"max_len": 0}])
+def test_sizes_are_bounded(options):
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        make("transformer", options)

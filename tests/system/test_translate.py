@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 import time
@@ -9,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 
 import regard
 from regard.core.errors import ConfigError, DataError, UsageError, WeightsError
@@ -166,46 +166,43 @@ def test_python_usage_errors(trained):
         model.align("")
 
 
-def written(tmp_path: Path, recipe: dict) -> Path:
-    path = tmp_path / "recipe.yaml"
-    path.write_text(yaml.safe_dump(recipe))
-    return path
+def test_samples_do_not_depend_on_how_the_input_is_cut(trained):
+    lines, options = ["one two three"] * 6, {"sample": True, "temperature": 3.0, "seed": 1}
+    model = regard.load(trained)
+    whole = model.translate_nbest(lines, **options)
+    parts = [*model.translate_nbest(lines[:4], **options), *model.translate_nbest(lines[4:], first=4, **options)]
+    assert [found[0].text for found in whole] == [found[0].text for found in parts]
+    assert len({found[0].text for found in whole}) > 1
 
 
-def test_a_misspelt_key_is_suggested(recipe, tmp_path):
-    path = written(tmp_path, {**recipe, "training": {**recipe["training"], "max_step": 3}})
-    text = one_line(run("train", path, "--out", tmp_path / "out"), 2)
-    assert "training.max_step is unknown" in text
-    assert "'max_steps'" in text
-    text = one_line(run("train", written(tmp_path, recipe), "--out", tmp_path / "out", "--training.lrr", "1"), 2)
-    assert "did you mean 'lr'" in text
+def test_nbest_stored_with_the_model_is_numbered(trained, tmp_path):
+    model = regard.load(trained)
+    model.stored.search = model.stored.search.model_copy(update={"nbest": 2})
+    model.save(tmp_path / "m")
+    assert run("translate", tmp_path / "m", text="cat dog\n").stdout.startswith("1\t")
 
 
-def test_unequal_files_are_refused_with_both_counts(recipe, tmp_path):
-    longer = tmp_path / "longer"
-    longer.write_text(Path(recipe["data"]["train"]["source"]).read_text() + "one more\n")
-    changed = {**recipe, "data": {**recipe["data"], "train": {**recipe["data"]["train"], "source": str(longer)}}}
-    text = one_line(run("train", written(tmp_path, changed), "--out", tmp_path / "out"), 1)
-    assert "2001" in text
-    assert "2000" in text
+def test_an_open_or_closed_standard_input_is_no_crash(trained):
+    done = subprocess.run(
+        f"(echo cat; sleep 3) | {COMMAND} translate {trained} --beam 0", shell=True, capture_output=True
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count(b"\n") == 1
+    done = subprocess.run(f"{COMMAND} translate {trained} <&-", shell=True, capture_output=True, text=True, timeout=60)
+    assert "standard input cannot be read" in one_line(done, 1)
 
 
-def test_an_unset_variable_and_a_missing_file(recipe, tmp_path):
-    for path, word in (("$NO_SUCH_VARIABLE/x", "not set"), (str(tmp_path / "absent"), "absent")):
-        files = {**recipe["data"]["train"], "source": path}
-        changed = {**recipe, "data": {**recipe["data"], "train": files}}
-        assert word in one_line(run("train", written(tmp_path, changed), "--out", tmp_path / "out"), 1)
+def test_output_is_utf8_whatever_the_terminal(trained):
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    done = subprocess.run([COMMAND, "align", trained, "cat dog"], capture_output=True, env=environment)
+    assert done.returncode == 0
+    assert "█" in done.stdout.decode("utf-8")
 
 
-def test_a_folder_keeps_to_its_recipe(recipe, trained):
-    with pytest.raises(ConfigError, match=r"another recipe.*training.lr 0.01 → 0.5.*--out"):
-        regard.train({**recipe, "training": {**recipe["training"], "lr": 0.5}}, trained, quiet=True)
-    longer = {**recipe, "training": {**recipe["training"], "log_every": 10}}
-    assert regard.train(longer, trained, quiet=True).translate(["cat dog"]) == ["dog cat"]
-
-
-def test_overrides_reach_the_run(recipe, tmp_path):
-    words = ["--training.max_steps=2", "--model.options.d_hidden", "8", "--training.validate_every", "2"]
-    assert run("train", written(tmp_path, recipe), "--out", tmp_path / "o", *words).returncode == 0
-    assert json.loads((tmp_path / "o" / "config.json").read_text())["config"]["d_hidden"] == 8
-    assert "cannot read 'stray'" in one_line(run("train", written(tmp_path, recipe), "stray"), 2)
+def test_a_model_without_attention_says_so(recipe, tmp_path):
+    options = {**recipe["model"]["options"], "attention": "none"}
+    short = {**recipe["training"], "max_steps": 2, "validate_every": 2}
+    regard.train(
+        {**recipe, "model": {"name": "seq2seq", "options": options}, "training": short}, tmp_path / "n", quiet=True
+    )
+    assert "no attention to look at" in one_line(run("align", tmp_path / "n", "cat dog"), 2)

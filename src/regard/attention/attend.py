@@ -9,8 +9,8 @@ gives the same result: torch's fused kernel for inner products with a softmax, b
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TypeVar, cast
 
 import torch
@@ -78,6 +78,14 @@ def attend(
     is a tensor that broadcasts to [B,H,Q,K] or a function of the distance (see `core.contracts`). `dropout` drops
     weights now, so pass it in training only. `site` and `value_path` are for those who watch (`core.taps`).
     """
+    if torch.is_autocast_enabled("cpu"):
+        # In bfloat16 the fused kernel's backward pass takes 4× as long on a CPU as in float32 (measured), and queries,
+        # keys and values may come in different types: under autocast attention is done in float32.
+        with torch.autocast("cpu", enabled=False):
+            return attend(
+                query.float(), keys.float(), values.float(), score=score, mask=mask, bias=bias, chooser=chooser,
+                gain=gain, dropout=dropout, site=site, value_path=value_path,
+            )  # fmt: skip
     chosen_score = shared_score(score) if isinstance(score, str) else score
     chosen_chooser = shared_chooser(chooser) if isinstance(chooser, str) else chooser
     check_inputs(query, keys, values, mask, bias, gain, chosen_score)
@@ -111,9 +119,13 @@ def solve(stages: Stages) -> Attended:
 def choose(stages: Stages) -> tuple[Tensor, Tensor]:
     """The stages up to the choice, one by one: weights [B,H,Q,K] before dropout, and the scores that led to them."""
     scores = stages.score(stages.query, share_heads(stages.keys, stages.query.shape[1]))
+    allowed = stages.allowed()
     if stages.bias is not None:
         scores = scores + stages.evaluate_bias()
-    allowed = stages.allowed()
+        # A bias of −∞ forbids as a mask does, up to rows that may then see nothing; the fused kernel agrees.
+        possible = scores > -torch.inf
+        allowed = possible if allowed is None else allowed & possible
+        scores = scores.clamp_min(torch.finfo(scores.dtype).min / 4)
     if allowed is None:
         weights = stages.chooser(scores)
     else:
@@ -143,18 +155,15 @@ def _fused(stages: Stages, query: Tensor, keys: Tensor, scale: float) -> Tensor:
     if stages.bias is not None:
         bias = stages.evaluate_bias()
         added = bias if added is None else bias.masked_fill(~added, -torch.inf)
-    kernel = functools.partial(
-        functional.scaled_dot_product_attention,
+    return functional.scaled_dot_product_attention(
+        query,
+        keys,
+        stages.values,
         attn_mask=added,
         is_causal=causal,
         scale=scale,
         enable_gqa=query.shape[1] != keys.shape[1],
     )
-    if not torch.is_autocast_enabled("cpu"):
-        return kernel(query, keys, stages.values)
-    # In bfloat16 the CPU kernel's backward pass takes 4× as long as in float32 (measured), so autocast stops here.
-    with torch.autocast("cpu", enabled=False):
-        return kernel(query.float(), keys.float(), stages.values.float())
 
 
 def _nothing(stages: Stages) -> Attended:
@@ -169,6 +178,9 @@ def _add_axes(x: Tensor) -> Tensor:
 
 
 def _add_head(pairs: Pairs) -> Pairs:
+    if isinstance(pairs, Mask):
+        centre = pairs.centre if pairs.centre is None or pairs.centre.dim() != 2 else pairs.centre.unsqueeze(1)
+        return cast(Pairs, replace(pairs, pairs=_add_head(pairs.pairs), centre=centre))
     return cast(Pairs, pairs.unsqueeze(1)) if isinstance(pairs, Tensor) and pairs.dim() == 3 else pairs
 
 

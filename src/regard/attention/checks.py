@@ -48,6 +48,8 @@ def check_inputs(
     for name, tensor in (("mask", pairs), ("bias", bias), ("gain", gain)):
         if isinstance(tensor, Tensor):
             _check_pairs(name, tensor, scores_shape)
+    if isinstance(mask, Mask) and mask.centre is not None:
+        _check_pairs("centre", mask.centre, query.shape[:-1])
     if isinstance(mask, Mask) and mask.keys is not None:
         _check_key_mask(mask.keys, query.shape[0] if query.dim() > 2 else 1, keys.shape[-2])
 

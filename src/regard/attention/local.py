@@ -88,8 +88,8 @@ def _blocks(stages: Stages) -> Part | None:
 def _gather(stages: Stages, centre: Tensor) -> Part | None:
     mask, n_keys = stages.mask, stages.n_keys
     batch, n_heads, n_queries, _ = stages.query.shape
-    assert mask.before is not None
-    assert mask.after is not None
+    if mask.before is None or mask.after is None:
+        return None
     width = mask.before + mask.after + 1
     if 2 * width > n_keys:
         return None

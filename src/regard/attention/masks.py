@@ -54,18 +54,24 @@ class Mask:
     def __and__(self, other: Mask | Tensor) -> Mask:
         if isinstance(other, Tensor):
             other = Mask(pairs=other)
-        if self.centre is not None and other.centre is not None:
-            raise UsageError("two masks with predicted centres cannot be combined")
-        if None not in (self.start, other.start) and self.start != other.start:
-            raise UsageError("masks with different starts cannot be combined", got=f"{self.start} and {other.start}")
+        if self._limited and other._limited and (self.start != other.start or self.centre is not other.centre):
+            raise UsageError(
+                "two windows around different places cannot be combined",
+                remedy="Give both the same start, or pass one as a boolean tensor (mask.dense(n_queries, n_keys)).",
+            )
+        placed = self if self._limited or not other._limited else other
         return Mask(
             before=_least(self.before, other.before),
             after=_least(self.after, other.after),
-            start=self.start if self.start is not None else other.start,
-            centre=self.centre if self.centre is not None else other.centre,
+            start=placed.start,
+            centre=placed.centre,
             keys=_both(self.keys, other.keys),
             pairs=_both(self.pairs, other.pairs),
         )
+
+    @property
+    def _limited(self) -> bool:
+        return self.before is not None or self.after is not None
 
     def first(self, n_queries: int, n_keys: int) -> int:
         return n_keys - n_queries if self.start is None else self.start

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import pkgutil
 import sys
@@ -22,6 +23,9 @@ from regard.core.errors import RegardError, UnknownName
 def main(argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in argv
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="replace")  # text in is UTF-8, so text out is too
     try:
         return _run([word for word in argv if word != "--debug"])
     except RegardError as error:

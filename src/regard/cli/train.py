@@ -21,6 +21,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     from regard import api
 
+    if arguments.rest and not arguments.recipe.endswith((".yaml", ".yml", ".json")):
+        raise UsageError("the recipe comes first", remedy="regard train RECIPE.yaml --training.lr 1e-3")
     out = Path(arguments.out or Path("out") / Path(arguments.recipe).stem)
     api.train(arguments.recipe, out, changes=_changes(arguments.rest), quiet=arguments.quiet)
     print(f'The model is in {out}. Try: echo "…" | regard translate {out}')

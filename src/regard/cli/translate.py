@@ -25,13 +25,15 @@ def run(arguments: argparse.Namespace) -> int:
     from regard.cli._lines import chunks
 
     model, options = api.load(arguments.model), search_options(arguments)
+    several = options.get("nbest", model.stored.search.nbest) > 1
+    model.translate_nbest([], **options)  # refuses bad options before anything is read
     alignments = open(arguments.alignments, "w", encoding="utf-8") if arguments.alignments else None  # noqa: SIM115
     number = 0
     for lines in chunks():
-        for line, found in zip(lines, model.translate_nbest(lines, **options), strict=True):
+        for line, found in zip(lines, model.translate_nbest(lines, first=number, **options), strict=True):
             number += 1
             for translation in found:
-                print(_shown(arguments, number, translation, several=options.get("nbest", 1) > 1))
+                print(_shown(arguments, number, translation, several=several))
             if alignments is not None:
                 seen = model.align(line, tokens=found[0].tokens) if line.strip() else None
                 alignments.write(json.dumps(seen and seen.as_dict(), ensure_ascii=False) + "\n")

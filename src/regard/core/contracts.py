@@ -80,6 +80,9 @@ class Decodable(Protocol):
     coverage_site: str | None
     """The attention site whose weights say which inputs have been used up; None: there is none."""
 
+    longest: int | None
+    """The most tokens that either side may have, `</s>` and `<s>` included; None: any number."""
+
     def begin(self, inputs: Mapping[str, Tensor]) -> State:
         """Read the inputs (`source` [B,S] and `source_mask` [B,S], say); the state of having written nothing."""
         ...

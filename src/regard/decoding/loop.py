@@ -50,6 +50,9 @@ def decode(
     request = make_request(inputs, search, (bos, eos, pad), lengths, prefixes, rows)
     if not request.numbers:
         return []
+    longest = getattr(model, "longest", None)
+    if longest is not None:
+        request = replace(request, limit_B=request.limit_B.clamp_max(longest))
     with torch.inference_mode():
         harvest = Harvest(request, search)
         _write(_Reader(model, inputs, request, search), _strategy(request, search, harvest), start(request))

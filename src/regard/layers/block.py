@@ -3,8 +3,7 @@
     encoder    x ← self-attention(x), x ← feed-forward(x)
     decoder    x ← masked self-attention(x), x ← cross-attention(x, memory), x ← feed-forward(x)
 
-each step within its own `Residual`. A block knows nothing of sizes, norms or positions: its parts do. One block serves
-BERT, GPT-2, ViT, Llama and both halves of the Transformer.
+each step within its own `Residual`. A block knows nothing of sizes, norms or positions: its parts do.
 """
 
 from __future__ import annotations

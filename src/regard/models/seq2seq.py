@@ -36,10 +36,10 @@ from regard.layers.recurrent import Recurrent, RecurrentState
 class Seq2seqConfig(Config):
     source_vocab: int = Field(gt=0)
     target_vocab: int = Field(gt=0)
-    d_embedding: int = 256
-    d_hidden: int = 512
+    d_embedding: int = Field(256, gt=0)
+    d_hidden: int = Field(512, gt=0)
     cell: Literal["elman", "gru", "lstm"] = "gru"
-    n_layers: int = 1
+    n_layers: int = Field(1, gt=0)
     bidirectional: bool = True
     attention: Literal["none", "bahdanau", "luong"] = "bahdanau"
     score: str = "additive"
@@ -48,7 +48,7 @@ class Seq2seqConfig(Config):
     radius: int = Field(10, gt=0, description="D of local attention")
     input_feeding: bool = Field(True, description="for luong")
     dropout: float = Field(0.2, ge=0, lt=1)
-    max_len: int = Field(256, description="the location score has a row for each source position up to here")
+    max_len: int = Field(1024, gt=0, description="the location score has a row for each source position up to here")
 
 
 SIZES: dict[str, dict[str, int]] = {
@@ -104,6 +104,7 @@ class Seq2seq(nn.Module):
             self.chooser = make_chooser(config.chooser)
             self.centre = PredictedCentre(hidden, config.radius) if config.reach == "local_p" else None
         self.baseline = MovingBaseline() if config.chooser == "hard" and config.attention != "none" else None
+        self.longest: int | None = config.max_len if config.attention != "none" and config.score == "location" else None
         self.site = "align"
         self.coverage_site: str | None = None if config.attention == "none" else self.site
 

@@ -25,6 +25,7 @@ from regard.attention.heads import KeyValues, MultiHead
 from regard.attention.positions import Position, make_position
 from regard.core import taps
 from regard.core.config import Config
+from regard.core.errors import ShapeError
 from regard.core.state import State
 from regard.layers.block import DecoderBlock, EncoderBlock, stack
 from regard.layers.dropout import Dropout
@@ -37,11 +38,11 @@ from regard.layers.residual import Residual
 class TransformerConfig(Config):
     source_vocab: int = Field(gt=0)
     target_vocab: int = Field(gt=0)
-    d_model: int = 512
-    n_heads: int = 8
-    d_ff: int = 2048
-    n_encoder_layers: int = 6
-    n_decoder_layers: int = 6
+    d_model: int = Field(512, gt=0)
+    n_heads: int = Field(8, gt=0)
+    d_ff: int = Field(2048, gt=0)
+    n_encoder_layers: int = Field(6, gt=0)
+    n_decoder_layers: int = Field(6, gt=0)
     dropout: float = Field(0.1, ge=0, lt=1)
     attention_dropout: float = Field(0.0, ge=0, lt=1)
     activation: str = "relu"
@@ -49,7 +50,7 @@ class TransformerConfig(Config):
     order: Literal["pre", "post"] = "post"
     position: str = "sinusoidal"
     share: Literal["all", "target", "none"] = "all"
-    max_len: int = 1024
+    max_len: int = Field(1024, gt=0)
 
 
 # `base` and `big` are the paper's; `tiny` is the shape published for Multi30k (Wu et al. 2021).
@@ -69,9 +70,16 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         self.source_embedding = TokenEmbedding(config.source_vocab, config.d_model, scale=True)
-        same = config.share == "all" and config.source_vocab == config.target_vocab
+        if config.share == "all" and config.source_vocab != config.target_vocab:
+            raise ShapeError(
+                "two vocabularies cannot share one embedding",
+                got=f"{config.source_vocab} and {config.target_vocab} tokens",
+                remedy="Use one tokenizer for both sides, or share: target.",
+            )
         self.target_embedding = (
-            self.source_embedding if same else TokenEmbedding(config.target_vocab, config.d_model, scale=True)
+            self.source_embedding
+            if config.share == "all"
+            else TokenEmbedding(config.target_vocab, config.d_model, scale=True)
         )
         self.source_position = self._position(bidirectional=True)
         self.target_position = self._position(bidirectional=False)
@@ -91,6 +99,7 @@ class Transformer(nn.Module):
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
         taps.name_sites(self)
+        self.longest: int | None = config.max_len if config.position == "learned" else None
         self.coverage_site: str | None = f"decoder.{config.n_decoder_layers - 1}.cross"
 
     def forward(

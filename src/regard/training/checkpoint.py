@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -67,7 +68,9 @@ def read(path: Path) -> Checkpoint:
 
 def listing(folder: Path) -> list[Path]:
     """Whole checkpoints by name, oldest first; half-written ones have another name."""
-    return sorted(path for path in folder.glob("step-*") if path.is_dir()) if folder.is_dir() else []
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if re.fullmatch(r"step-\d{8,}", path.name) and path.is_dir())
 
 
 def newest(folder: Path, warn: Callable[[str], None]) -> tuple[Path, Checkpoint] | None:

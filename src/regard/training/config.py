@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from regard.core.config import Config
+
+Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class TrainingConfig(Config):
@@ -17,7 +19,7 @@ class TrainingConfig(Config):
     max_epochs: int | None = Field(None, gt=0)
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
     lr: float = Field(5e-4, gt=0)
-    betas: tuple[float, float] = (0.9, 0.98)
+    betas: tuple[Share, Share] = (0.9, 0.98)
     eps: float = Field(1e-9, gt=0)
     momentum: float = Field(0.0, ge=0, lt=1, description="for sgd")
     weight_decay: float = Field(0.0, ge=0)

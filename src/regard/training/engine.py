@@ -13,7 +13,7 @@ import functools
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -60,7 +60,6 @@ class Progress:
     best: float | None = None
     best_step: int = 0
     since_best: int = 0
-    seconds: float = 0.0
     validated: list[int] | None = None
 
 
@@ -188,7 +187,6 @@ class Engine:
         self.log.advance(self.progress.step)
         if self.progress.step % self.config.log_every == 0:
             passed = time.monotonic() - self._mark
-            self.progress.seconds += passed
             mean = sum(self._losses) / len(self._losses)
             speed = self._tokens / max(passed, 1e-9)
             self.log.write(self.progress.step, loss=mean, lr=rate, gradient=norm, tokens_per_second=speed)
@@ -252,7 +250,8 @@ class Engine:
         if found is None:
             torch.manual_seed(self.config.seed)
             return
-        self.progress = Progress(**found.state)
+        known = {field.name for field in fields(Progress)}
+        self.progress = Progress(**{name: value for name, value in found.state.items() if name in known})
         parts: dict[str, dict[str, Tensor]] = {"optimizer": {}, "average": {}}
         for name, tensor in found.training.items():
             kind, _, rest = name.partition("/")
@@ -277,4 +276,6 @@ class Engine:
             self.model.load_state_dict(own)
 
 
-_CALM = "Nothing was updated with it. Lower training.lr, lengthen training.warmup or set training.clip, and run again."
+_CALM = (
+    "Nothing was updated with it. Lower training.lr, lengthen training.warmup or set training.clip, with another --out."
+)

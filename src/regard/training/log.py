@@ -1,7 +1,7 @@
 """What a run says: a progress bar for people, JSON lines and TensorBoard events for programs.
 
-Lines are stamped with their update. A resumed run first drops what was logged after its checkpoint, so that the log
-reads as if the run had never stopped.
+Lines are stamped with their update. A resumed run first drops what was logged after its checkpoint, so that no update
+is logged twice. (The first mean loss after resuming is over the updates since.)
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ def test_limits_that_forbid_nothing_are_dropped():
 
 
 def test_errors():
+    centre = torch.zeros(1, 1, 1)
     with pytest.raises(ShapeError, match=r"not boolean.*float32.*True = may attend.*bias="):
         regard.attend(torch.randn(2, 4), torch.randn(3, 4), torch.randn(3, 4), mask=torch.ones(2, 3))
     with pytest.raises(ShapeError, match="not boolean"):
@@ -43,9 +44,17 @@ def test_errors():
         window(-1)
     with pytest.raises(UsageError, match="radius"):
         around(torch.zeros(1, 1, 1), 0)
-    with pytest.raises(UsageError, match="different starts"):
-        causal(start=1) & causal(start=2)
+    for one, other in [(causal(start=1), causal(start=2)), (window(1), causal(start=0)), (around(centre, 2), causal())]:
+        with pytest.raises(UsageError, match="different places cannot be combined.*dense"):
+            one & other
     with pytest.raises(UsageError, match="either a start or"):
         Mask(start=1, centre=torch.zeros(1))
-    with pytest.raises(UsageError, match="two masks with predicted"):
-        around(torch.zeros(1, 1, 1), 2) & around(torch.zeros(1, 1, 1), 2)
+    with pytest.raises(ShapeError, match="centre does not fit"):
+        regard.attend(*(torch.randn(2, 1, 3, 4) for _ in range(3)), mask=around(torch.zeros(2, 1, 5), 2))
+
+
+def test_a_place_comes_from_the_side_that_has_a_window():
+    kept = padding(torch.tensor([3])) & window(1, start=2)
+    assert (kept.start, kept.before) == (2, 1)
+    centre = torch.zeros(1, 1, 1)
+    assert (around(centre, 2) & padding(torch.tensor([3]))).centre is centre

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import signal
 
 import pytest
@@ -247,3 +248,11 @@ def test_usage(make_engine):
         make_engine(max_steps=None)
     with pytest.raises(ConfigError, match="lrr.*did you mean 'lr'"):
         TrainingConfig.parse({"lrr": 1})
+
+
+def test_a_copied_checkpoint_is_left_alone(make_engine):
+    make_engine("a", max_steps=4).run()
+    newest = checkpoint.listing(make_engine("a").checkpoints)[-1]
+    shutil.copytree(newest, newest.with_name(newest.name + "-backup"))
+    assert make_engine("a", max_steps=6).run().step == 6
+    assert newest.with_name(newest.name + "-backup").exists()

@@ -17,7 +17,9 @@ class GrowingTable:
 
     def rows(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
         needed = int(positions.max()) + 1 if positions.numel() else 1
-        known = 0 if self._table is None else len(self._table)
-        if self._table is None or needed > known:
-            self._table = self._make(torch.arange(max(needed, 2 * known, 64), device="cpu"))
-        return self._table.to(dtype=dtype, device=positions.device)[positions]
+        # One look at the attribute: another thread may replace the table meanwhile, by a longer or a shorter one.
+        table = self._table
+        if table is None or needed > len(table):
+            known = 0 if table is None else len(table)
+            table = self._table = self._make(torch.arange(max(needed, 2 * known, 64), device="cpu"))
+        return table.to(dtype=dtype, device=positions.device)[positions]
