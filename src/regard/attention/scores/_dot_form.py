@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from torch import Tensor, nn
 
 
-class DotForm(nn.Module):
+class DotForm(nn.Module, ABC):
     """A score of the form scale · q'ᵀk'. Subclasses say what q', k' and the scale are, in `as_dot`."""
 
     same_width = True
     by_index = False
 
+    @abstractmethod
     def as_dot(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float]:
-        raise NotImplementedError
+        """(query', keys', scale)."""
 
     def prepare(self, keys: Tensor) -> Tensor:
         return keys
