@@ -1,6 +1,6 @@
 """The alignment-score table: one seq2seq, every score and window, the same data and budget.
 
-    python benchmarks/alignment_scores.py --out out/scores [--updates 3000] [--only general-global ...]
+    python benchmarks/alignment_scores.py --out out/scores [--updates 600] [--only general-global ...]
 
 Luong's decoder with input feeding on Multi30k German → English; only the score, the window or the chooser changes. BLEU
 is of the test set with beam 5. Sharpness is of the reference translations of the validation set: the mean over target
@@ -42,18 +42,19 @@ def recipe(data: Path, options: dict[str, Any], updates: int) -> dict[str, Any]:
     def files(name: str) -> dict[str, str]:
         return {side: str(data / f"{name}.{tongue}.gz") for side, tongue in (("source", "de"), ("target", "en"))}
 
-    shape = {"d_embedding": 192, "d_hidden": 192, "dropout": 0.3, "attention": "luong"}
+    shape = {"d_embedding": 128, "d_hidden": 128, "dropout": 0.1, "attention": "luong"}
     return {
         "data": {
             "train": files("train"),
             "validation": files("val"),
-            "tokenizer": {"kind": "bpe", "vocab_size": 8000},
+            "tokenizer": {"kind": "bpe", "vocab_size": 2000},
             "max_tokens": 128,
         },
         "model": {"name": "seq2seq", "options": {**shape, **options}},
         "training": {
-            "max_steps": updates, "tokens_per_batch": 1024, "lr": 1e-3, "schedule": "cosine", "warmup": 200,
-            "betas": [0.9, 0.999], "eps": 1e-8, "clip": 1.0, "validate_every": max(1, updates // 5),
+            "max_steps": updates, "tokens_per_batch": 2048, "lr": 3e-3, "schedule": "cosine", "warmup": 100,
+            "betas": [0.9, 0.999], "eps": 1e-8, "clip": 1.0, "label_smoothing": 0.0,
+            "validate_every": max(1, updates // 2),
         },
     }  # fmt: skip
 
@@ -86,7 +87,7 @@ def measure(name: str, data: Path, out: Path, updates: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("out/scores"))
-    parser.add_argument("--updates", type=int, default=3000)
+    parser.add_argument("--updates", type=int, default=600)
     parser.add_argument("--only", nargs="*", choices=list(VARIANTS), help="these variants")
     arguments = parser.parse_args()
     if "REGARD_DATA" not in os.environ:

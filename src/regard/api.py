@@ -14,21 +14,28 @@ from pathlib import Path
 from typing import Any
 
 from regard import folder as folders
+from regard import foreign
 from regard import recipe as recipes
+from regard.core import weights
 from regard.core.config import override
-from regard.core.errors import DataError
+from regard.core.errors import DataError, UnknownName
 from regard.data.lines import read_lines
 from regard.figure import write_heat_map
+from regard.pipelines import Loaded, make_pipeline
+from regard.pipelines.translation import Alignment, Translation, Translator
 from regard.recipe import Recipe
 from regard.run import Run
-from regard.translator import Alignment, Translation, Translator
 
 __all__ = ["Alignment", "Scores", "Translation", "Translator", "evaluate", "load", "read_text", "score", "train"]
 
 
-def load(folder: str | Path) -> Translator:
-    """Open a model folder."""
-    return Translator(folders.load(Path(folder)))
+def load(folder: str | Path) -> Any:
+    """Open a model: a folder of ours or of Hugging Face, or a llama2.c checkpoint.
+
+    What comes back is a torch module with the verbs of its task: translate, generate, classify, answer, fill, embed,
+    similar.
+    """
+    return make_pipeline(folders.load(Path(folder)))
 
 
 from_pretrained = load
@@ -40,7 +47,7 @@ def train(
     *,
     changes: Mapping[str, str] | None = None,
     quiet: bool = False,
-) -> Translator:
+) -> Any:
     """Run a recipe (a YAML file or the same as a mapping) to its end, going on where an earlier run stopped."""
     if isinstance(recipe, Mapping):
         parsed, place = Recipe.parse(override(recipe, changes or {}), "recipe"), Path(out or "out/run")
@@ -92,6 +99,26 @@ def score(written: Sequence[str], reference: Sequence[str]) -> Scores:
         exact=sum(one.strip() == other.strip() for one, other in zip(lines, reference, strict=True)) / len(lines),
         lines=len(lines),
     )
+
+
+def convert(model: Loaded, folder: str | Path, *, to: str) -> None:
+    """Write a loaded model as a Hugging Face folder (`to="hf"`) or as one of ours (`to="regard"`)."""
+    if to not in ("hf", "regard"):
+        raise UnknownName("form to convert to", to, ("hf", "regard"))
+    if Path(folder).exists() and (not Path(folder).is_dir() or any(Path(folder).iterdir())):
+        raise DataError(f"{folder} exists already", remedy="Give a folder that does not exist, or remove it.")
+    (foreign if to == "hf" else folders).save(Path(folder), model.stored)
+
+
+def write_vectors(parts: Sequence[Any], path: str | Path) -> tuple[int, int]:
+    """Vectors [N,D] in parts as one .npy file; its shape."""
+    import numpy
+    import torch
+
+    whole = torch.cat(list(parts)) if parts else torch.empty(0, 0)
+    with weights.replacing(path) as file:
+        numpy.save(file, whole.numpy(), allow_pickle=False)
+    return whole.shape[0], whole.shape[1]
 
 
 def read_text(path: str | Path) -> list[str]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
 from torch import nn
 
 import regard
@@ -29,6 +30,15 @@ from regard.decoding import Search
 from regard.models import config_of, make_model
 
 FORMAT = 1
+_USES = {
+    "translation": '`echo "…" | regard translate FOLDER`',
+    "language_model": '`regard generate FOLDER --prompt "…"`',
+    "masked_lm": '`regard fill FOLDER "… [MASK] …"`',
+    "classification": '`echo "…" | regard classify FOLDER`',
+    "image_classification": "`regard classify FOLDER image.png`",
+    "question_answering": '`regard answer FOLDER --question "…" --context FILE`',
+    "sentence_similarity": '`regard similar FOLDER "…" "…"`',
+}
 
 
 class FolderConfig(Config):
@@ -39,6 +49,7 @@ class FolderConfig(Config):
     task: str
     model: str
     config: dict[str, Any]
+    extra: dict[str, Any] = Field(default_factory=dict)
 
 
 @dataclass
@@ -49,10 +60,16 @@ class ModelFolder:
     name: str
     config: Config
     model: nn.Module
-    source_tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
+    source_tokenizer: Tokenizer | None = None
+    """Text to ids; None where the model reads images, or came without one."""
+    target_tokenizer: Tokenizer | None = None
+    """That of what it writes, the same object where there is one for both."""
     search: Search = field(default_factory=Search)
     card: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """What its task needs to know besides: the names of classes, how images are prepared."""
+    notes: list[str] = field(default_factory=list)
+    """What a user should hear about how it was opened."""
 
 
 def save(folder: Path, stored: ModelFolder) -> None:
@@ -62,6 +79,7 @@ def save(folder: Path, stored: ModelFolder) -> None:
         task=stored.task,
         model=stored.name,
         config=json.loads(configs.dump(stored.config)),
+        extra=stored.extra,
     )
     texts = {
         "config.json": configs.dump(described),
@@ -73,16 +91,20 @@ def save(folder: Path, stored: ModelFolder) -> None:
     for name, text in texts.items():
         with weights.replacing(folder / name) as file:
             file.write(text.encode())
-    tokenizers = {"tokenizer.json": stored.source_tokenizer}
-    if stored.target_tokenizer is not stored.source_tokenizer:
+    tokenizers = {"tokenizer.json": stored.source_tokenizer} if stored.source_tokenizer else {}
+    if stored.target_tokenizer is not None and stored.target_tokenizer is not stored.source_tokenizer:
         tokenizers["target_tokenizer.json"] = stored.target_tokenizer
-    for name, tokenizer in tokenizers.items():
-        tokenizer.save(folder / name)
+    written = [path.name for name, tokenizer in tokenizers.items() for path in tokenizer.save(folder / name)]
     weights.write(folder / weights.FILE, stored.model.state_dict(), metadata={"format": "pt"})
-    manifest.write_manifest(folder, [*texts, *tokenizers, weights.FILE])
+    manifest.write_manifest(folder, [*texts, *written, weights.FILE])
 
 
 def load(folder: Path) -> ModelFolder:
+    """A folder of ours or of Hugging Face, or a llama2.c checkpoint."""
+    from regard import foreign
+
+    if folder.is_file():
+        return _load_file(folder)
     if not folder.is_dir():
         raise DataError(
             f"{folder} is no model folder", got="no such folder", remedy="Train one: regard train RECIPE.yaml"
@@ -91,18 +113,42 @@ def load(folder: Path) -> ModelFolder:
         raise DataError(f"{folder} is no model folder", got="no config.json", remedy=_unfinished(folder))
     if (folder / manifest.NAME).exists():
         manifest.check_manifest(folder)
-    described = FolderConfig.parse(configs.read(folder / "config.json"), str(folder / "config.json"))
+    written = configs.read(folder / "config.json")
+    if "regard" not in written:
+        if "model_type" in written:
+            return foreign.load(folder, written)
+        raise ConfigError(
+            f"{folder / 'config.json'} says neither that regard wrote it nor a model_type",
+            expected=f"a folder of ours, or a model_type of {', '.join(sorted(foreign.supported()))}",
+        )
+    described = FolderConfig.parse(written, str(folder / "config.json"))
     if described.format > FORMAT:
         raise ConfigError(f"{folder} is of a later format", got=described.format, expected=f"at most {FORMAT}")
     config = config_of(described.model, described.config, where=f"{folder / 'config.json'} config")
     model = make_model(described.model, config, empty=True)
     weights.load_into(model, weights.aligned(weights.read(folder / weights.FILE)))
-    source = Tokenizer.load(folder / "tokenizer.json")
+    source = Tokenizer.load(folder / "tokenizer.json") if (folder / "tokenizer.json").exists() else None
     own = folder / "target_tokenizer.json"
     generation = folder / "generation_config.json"
     search = Search.parse(configs.read(generation), str(generation)) if generation.exists() else Search()
     target = Tokenizer.load(own) if own.exists() else source
-    return ModelFolder(described.task, described.model, config, model.eval(), source, target, search)
+    return ModelFolder(
+        described.task, described.model, config, model.eval(), source, target, search, extra=described.extra
+    )
+
+
+def _load_file(path: Path) -> ModelFolder:
+    from regard import foreign
+    from regard.interop import llama2c
+
+    if llama2c.is_checkpoint(path):
+        return foreign.load_llama2c(path)
+    raise DataError(
+        f"{path} is no model",
+        got="a file",
+        expected="a model folder, or a llama2.c checkpoint",
+        remedy="Give the folder it stands in; weights as a pickle (.bin, .pt) can run code and are not opened.",
+    )
 
 
 def card(stored: ModelFolder) -> str:
@@ -110,7 +156,7 @@ def card(stored: ModelFolder) -> str:
     count = sum(parameter.numel() for parameter in stored.model.parameters())
     return (
         f"# {stored.task} model\n\nA `{stored.name}` with {count:,} parameters, trained with regard "
-        f'{regard.__version__}.\n\nUse it: `echo "…" | regard translate FOLDER`\n'
+        f"{regard.__version__}.\n\nUse it: {_USES.get(stored.task, '`regard.load(FOLDER)` in Python')}\n"
     )
 
 

@@ -1,73 +1,57 @@
-"""A recipe: data, model and training as one YAML file.
+"""A recipe: task, data, model and training as one YAML file.
 
 A recipe is data, not code. `$REGARD_DATA` and other variables in its paths are filled in. What it leaves out has
-defaults; what it misspells is refused.
+defaults; what it misspells is refused. What its `data` section holds is said by its task: the file of that name in
+`regard/jobs/`.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Self, cast
 
-from pydantic import Field
+from pydantic import Field, create_model
 
 from regard.core import config as configs
+from regard.core import lookup
 from regard.core.config import Config
-from regard.core.errors import ConfigError, DataError
-from regard.data.parallel import ParallelText
+from regard.core.errors import DataError, UnknownName
 from regard.decoding import Search
 from regard.training.config import TrainingConfig
 
-
-class PairFiles(Config):
-    """Two files of the same number of lines, or one file of tab-separated columns."""
-
-    source: str | None = None
-    target: str | None = None
-    tsv: str | None = None
-    columns: tuple[int, int] = (0, 1)
-
-    def paths(self) -> list[Path]:
-        """The files, with variables filled in."""
-        return [filled_in(text) for text in (self.source, self.target, self.tsv) if text is not None]
-
-    def open(self) -> ParallelText:
-        if self.tsv is not None and self.source is None and self.target is None:
-            return ParallelText.tsv(filled_in(self.tsv), source=self.columns[0], target=self.columns[1])
-        if self.tsv is None and self.source is not None and self.target is not None:
-            return ParallelText(filled_in(self.source), filled_in(self.target))
-        raise ConfigError("data files are given as source and target, or as tsv", expected="one of the two ways")
-
-
-class TokenizerConfig(Config):
-    kind: str = "bpe"
-    vocab_size: int = Field(8000, gt=4)
-    joint: bool = Field(True, description="one vocabulary for both sides")
-    lowercase: bool = False
-    split_digits: bool = Field(False, description="for bpe: every digit is a token of its own")
-
-
-class DataConfig(Config):
-    train: PairFiles
-    validation: PairFiles | None = None
-    tokenizer: TokenizerConfig = TokenizerConfig()
-    max_tokens: int = Field(256, gt=0, description="longer pairs are left out of training")
+JOBS = "regard.jobs"
 
 
 class ModelConfig(Config):
-    name: str = "transformer"
+    name: str | None = Field(None, description="a file of regard/models; by default the task's usual model")
     size: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
+    start: str | None = Field(None, description="a model folder whose weights and vocabulary to go on from")
 
 
 class Recipe(Config):
-    task: Literal["translation"] = "translation"
-    data: DataConfig
+    task: str = "translation"
+    data: Config
     model: ModelConfig = ModelConfig()
     training: TrainingConfig
     search: Search = Search()
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any], where: str = "recipe") -> Self:
+        """The recipe with its task's own `data` section, and with the task's defaults where it says nothing."""
+        if cls is not Recipe:
+            return super().parse(data, where)
+        task = data.get("task", "translation")
+        if task not in lookup.names(JOBS):
+            raise UnknownName(f"task in {where}", task, lookup.names(JOBS))
+        job = lookup.find(JOBS, task)
+        recipe = _recipe_of(task).parse(_with_defaults(data, job.defaults), where)
+        if recipe.training.metric not in job.metrics:
+            raise UnknownName(f"training.metric of {task} in {where}", recipe.training.metric, job.metrics)
+        return cast(Self, recipe)
 
 
 def read(path: str | Path, changes: Mapping[str, str] | None = None) -> Recipe:
@@ -93,3 +77,18 @@ def differences(before: Recipe, now: Recipe) -> dict[str, str]:
     one, other = flat(before.model_dump()), flat(now.model_dump())
     names = sorted(name for name in {*one, *other} if one.get(name) != other.get(name))
     return {name: f"{name} {one.get(name)} → {other.get(name)}" for name in names}
+
+
+@functools.cache
+def _recipe_of(task: str) -> type[Recipe]:
+    return create_model("Recipe", __base__=Recipe, __module__=__name__, data=(lookup.find(JOBS, task).Data, ...))
+
+
+def _with_defaults(data: Mapping[str, Any], defaults: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    filled = dict(data)
+    for section, values in defaults.items():
+        given = filled.get(section, {})
+        # A model to start from is what it is; and what is no mapping is for `parse` to refuse.
+        if isinstance(given, Mapping) and given.get("start") is None:
+            filled[section] = {**values, **given}
+    return filled

@@ -22,7 +22,9 @@ ALLOWED = {
     "runtime": {"core"},
     "interop": {"core"},
     "explain": {"core"},
-    "api": None,  # None: everything but what stands above it
+    "jobs": None,  # None: everything but what stands above it
+    "pipelines": None,
+    "api": None,
     "cli": {"core", "api"},
     "server": {"core", "api"},
 }

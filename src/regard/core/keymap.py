@@ -5,9 +5,8 @@ In a pattern, a placeholder of one letter (`{i}`) stands for digits, a longer on
 what it matched on one side is put in on the other. Names that no rule or two rules match, that fall together, half a
 pack and unfit shapes are reported together.
 
-Memory: renamed tensors are the same objects and parts of a pack along dim 0 are views, so mapped weights stay mapped.
-Other tensors of ours are made contiguous: a model computes with them for long, and exactly as if they never had been
-foreign. Tensors of theirs are views where they can be: they are written and forgotten.
+Memory: renamed tensors are the same objects, transposed ones and parts of a pack are views, so mapped weights stay
+mapped and nothing is held twice. Matrix products take a transposed matrix as fast as any.
 """
 
 from __future__ import annotations
@@ -67,10 +66,23 @@ class Transpose(Rename):
     """A matrix stored input × output, as by GPT-2, where ours is output × input."""
 
     def to_ours(self, theirs: Tensors) -> Tensors:
-        return [_transposed(tensor).contiguous() for tensor in theirs]
+        return [_transposed(tensor) for tensor in theirs]
 
     def to_theirs(self, ours: Tensors) -> Tensors:
         return [_transposed(tensor) for tensor in ours]
+
+
+@dataclass(frozen=True)
+class Row(Rename):
+    """A vector stored as a matrix of one row."""
+
+    def to_ours(self, theirs: Tensors) -> Tensors:
+        if bad := [tensor for tensor in theirs if tensor.ndim != 2 or len(tensor) != 1]:
+            raise WeightsError("is no row", got=f"shape {list(bad[0].shape)}", expected="[1, n]")
+        return [tensor[0] for tensor in theirs]
+
+    def to_theirs(self, ours: Tensors) -> Tensors:
+        return [tensor[None] for tensor in ours]
 
 
 @dataclass(frozen=True)
@@ -98,7 +110,7 @@ class Pack:
         parts = self._sizes((length := self._length(packed)) // len(self.ours))
         if sum(parts) != length:
             raise WeightsError(f"cannot be split along dim {self.dim}", got=length, expected=f"the sum of {parts}")
-        return [part.contiguous() for part in packed.split(parts, self.dim)]
+        return packed.split(parts, self.dim)
 
     def to_theirs(self, ours: Tensors) -> Tensors:
         lengths = [self._length(tensor) for tensor in ours]
@@ -143,17 +155,22 @@ class KeyMap:
             if ours and theirs and len({frozenset(_PLACEHOLDER.findall(name)) for name in (*ours, *theirs)}) > 1:
                 raise UsageError("a rule needs the same placeholders on both sides", got=f"{ours} and {theirs}")
 
-    def to_ours(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Tensors by their names → by ours."""
-        return _convert([(rule.names()[1], rule.names()[0], rule.to_ours) for rule in self.rules], tensors)
+    def to_ours(self, tensors: Mapping[str, Tensor], *, unknown: list[str] | None = None) -> dict[str, Tensor]:
+        """Tensors by their names → by ours. Names that no rule knows go to `unknown`, or are an error without it."""
+        ways = [(rule.names()[1], rule.names()[0], rule.to_ours) for rule in self.rules]
+        return _convert(ways, tensors, unknown)
 
     def to_theirs(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Tensors by our names → by theirs."""
         return _convert([(*rule.names(), rule.to_theirs) for rule in self.rules], tensors)
 
 
-def _convert(ways: Sequence[_Way], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _convert(
+    ways: Sequence[_Way], tensors: Mapping[str, Tensor], unknown: list[str] | None = None
+) -> dict[str, Tensor]:
     groups, problems = _groups(ways, tensors)
+    if unknown is not None:
+        unknown += problems.pop("matched by no rule", [])
     origins: defaultdict[str, list[str]] = defaultdict(list)
     result: dict[str, Tensor] = {}
     for (index, values), members in groups.items():

@@ -1,6 +1,7 @@
 """Names are files: `find("regard.attention.scores", "scaled_dot")` is class `ScaledDot` of `scores/scaled_dot.py`.
 
-Where that is no possible class name, the folder's kind follows: `positions/none.py` defines `NonePosition`.
+The folder's kind may follow, which goes first: `positions/none.py` defines `NonePosition`, `jobs/translation.py`
+`TranslationJob`.
 
 Adding a variant is adding a file. Only names in the folder listing are ever imported, so a name that comes from a
 configuration or a request cannot reach any other module.
@@ -26,12 +27,12 @@ def names(package: str) -> tuple[str, ...]:
 
 @functools.cache
 def find(package: str, name: str) -> type[Any]:
-    """The class of file `name`: called as the file is in camel case, or that and the folder's kind."""
+    """The class of file `name`: called as the file is in camel case and the folder's kind, or without the kind."""
     if name not in names(package):
         raise UnknownName(_kind(package), name, names(package))
     module = importlib.import_module(f"{package}.{name}")
     camel = "".join(part.capitalize() for part in name.split("_"))
-    found = getattr(module, camel, None) or getattr(module, camel + _kind(package).capitalize(), None)
+    found = getattr(module, camel + _kind(package).capitalize(), None) or getattr(module, camel, None)
     assert isinstance(found, type), f"{package}.{name} must define a class named {camel}"
     return found
 

@@ -12,6 +12,7 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -38,18 +39,25 @@ class Report:
         return f"{self.pairs} pairs: {self.kept} kept, {left_out}; {self.malformed} lines were not UTF-8"
 
 
-def open_lines(path: str | Path) -> Iterator[bytes]:
-    """The lines of a file without their ends, unpacked by its suffix. The file is opened at the first line."""
+@contextmanager
+def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
+    """A file to read, unpacked by its suffix; what goes wrong in the block names the file."""
     path = Path(path)
     try:
         with _opened(path) as file:
-            for line in file:
-                yield line.removesuffix(b"\n").removesuffix(b"\r")
+            yield file
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise DataError(f"{path} is damaged or cut short", got=error, remedy="Copy or download it again.") from error
     except OSError as error:
         reason = error.strerror or error
         raise DataError(f"{path} cannot be read", got=reason, remedy="Give the path of a readable file.") from error
+
+
+def open_lines(path: str | Path) -> Iterator[bytes]:
+    """The lines of a file without their ends, unpacked by its suffix. The file is opened at the first line."""
+    with open_bytes(path) as file:
+        for line in file:
+            yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def read_lines(path: str | Path, report: Report | None = None) -> Iterator[str]:

@@ -21,13 +21,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard.core.batch import Batch, pad
 from regard.core.errors import UsageError
+from regard.data.chance import Dice, Ints
 from regard.data.token_pairs import TokenPairs
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -86,30 +84,17 @@ class Loader:
         if not 0 <= number < 2**64:
             raise UsageError("no such epoch", got=number, expected="0, 1, 2, …")
         if self._latest is None or self._latest[0] != number:
-            self._latest = (number, self._planned(_Dice(self.seed, number) if self.shuffle else None))
+            self._latest = (number, self._planned(Dice(self.seed, number) if self.shuffle else None))
         return self._latest[1]
 
-    def _planned(self, dice: _Dice | None) -> _Plan:
+    def _planned(self, dice: Dice | None) -> _Plan:
         rows = _sorted(self._sources, self._targets, 2 * self.tokens_per_batch, dice)
         starts = _cut(self._sources[rows], self._targets[rows], 2 * self.tokens_per_batch)
         count = len(starts) - 1
         return _Plan(rows, starts, dice.order(count) if dice else np.arange(count))
 
 
-class _Dice:
-    """Chance that is the same on every machine and version: only raw Philox numbers, which numpy promises to keep."""
-
-    def __init__(self, seed: int, epoch: int) -> None:
-        self._raw = np.random.Philox(key=np.array([seed, epoch], dtype=np.uint64))
-
-    def order(self, count: int) -> Ints:
-        return np.argsort(self._raw.random_raw(count), kind="stable")
-
-    def share(self) -> float:
-        return float(self._raw.random_raw()) / 2**64
-
-
-def _sorted(sources: Ints, targets: Ints, budget: int, dice: _Dice | None) -> Ints:
+def _sorted(sources: Ints, targets: Ints, budget: int, dice: Dice | None) -> Ints:
     """All rows, with those of like lengths beside each other."""
     rows = dice.order(len(sources)) if dice else np.arange(len(sources))
     size = (2 + 3 * dice.share()) if dice else 3.0

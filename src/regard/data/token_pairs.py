@@ -11,19 +11,18 @@ that a folder never passes for whole when it is not.
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.core.errors import DataError
 from regard.core.weights import replacing
+from regard.data.arrays import Flat, id_type, mapped
 
 _FORMAT = {"format": "regard.token_pairs", "version": 1}
 _META = "meta.json"
@@ -80,7 +79,7 @@ def writing(folder: str | Path, source_size: int, target_size: int) -> Iterator[
         folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             files = {
-                name: _Flat(stack.enter_context(replacing(folder / name)), dtype)
+                name: Flat(stack.enter_context(replacing(folder / name)), dtype)
                 for name, dtype in _types(source_size, target_size).items()
             }
             for side in _SIDES:
@@ -95,34 +94,16 @@ def writing(folder: str | Path, source_size: int, target_size: int) -> Iterator[
         raise DataError(f"{folder} was not written", got=error, remedy="Make room, or write elsewhere.") from error
 
 
-@dataclass
-class _Flat:
-    """A file of numbers of one type, with its length and sum so far."""
-
-    file: BinaryIO
-    dtype: str
-    items: int = 0
-    crc32: int = 0
-
-    def write(self, numbers: Sequence[int] | Array) -> None:
-        data = np.asarray(numbers, dtype=self.dtype).tobytes()
-        self.file.write(data)
-        self.items, self.crc32 = self.items + len(numbers), zlib.crc32(data, self.crc32)
-
-    def meta(self) -> dict[str, Any]:
-        return {"dtype": self.dtype, "items": self.items, "crc32": self.crc32}
-
-
 def _types(source_size: int, target_size: int) -> dict[str, str]:
     """The files in the order of TokenPairs' arguments, and their types."""
     types = {}
     for side, size in zip(_SIDES, (source_size, target_size), strict=True):
-        types[f"{side}.bin"] = _ID_TYPES[0] if size <= 2**16 else _ID_TYPES[1]
+        types[f"{side}.bin"] = id_type(size)
         types[f"{side}.offsets"] = _OFFSET_TYPE
     return types
 
 
-def _write(files: Mapping[str, _Flat], pairs: Sequence[Pair]) -> None:
+def _write(files: Mapping[str, Flat], pairs: Sequence[Pair]) -> None:
     for place, side in enumerate(_SIDES):
         ids, offsets = files[f"{side}.bin"], files[f"{side}.offsets"]
         ends = ids.items + np.cumsum([len(pair[place]) for pair in pairs], dtype=np.int64)
@@ -151,20 +132,7 @@ def _meta(folder: Path) -> dict[str, Any]:
 
 
 def _arrays(folder: Path, meta: Mapping[str, Any]) -> dict[str, Array]:
-    return {name: _mapped(folder / name, **meta["files"][name]) for name in _types(0, 0)}
-
-
-def _mapped(path: Path, *, dtype: str, items: int, crc32: int) -> Array:
-    try:
-        size, expected = path.stat().st_size, items * np.dtype(dtype).itemsize
-        if size != expected:
-            raise DataError(f"{path} is damaged", got=f"{size} bytes", expected=f"{expected} bytes", remedy=_REMEDY)
-        numbers: Array = np.memmap(path, dtype=dtype, mode="r") if items else np.empty(0, dtype=dtype)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read", got=error.strerror, remedy=_REMEDY) from error
-    if zlib.crc32(numbers.data) != crc32:
-        raise DataError(f"{path} is damaged", got="other content than was written", remedy=_REMEDY)
-    return numbers
+    return {name: mapped(folder / name, **meta["files"][name], remedy=_REMEDY) for name in _types(0, 0)}
 
 
 def _slice(ids: Array, offsets: Array, row: int) -> Array:

@@ -7,7 +7,7 @@ is read twice. Rows that are done leave the batch at once. All that a model reme
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -33,19 +33,21 @@ def decode(
     inputs: Mapping[str, Tensor],
     search: Search,
     *,
-    bos: int,
+    bos: int | Sequence[int],
     eos: int,
     pad: int,
     lengths: Tensor | None = None,
     prefixes: Sequence[Sequence[int]] | None = None,
     rows: Sequence[int] | None = None,
+    on_step: Callable[[Tensor], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The best `search.nbest` outputs of each row of `inputs`, finished ones first, then by score.
 
     There are fewer where fewer exist, and always one. `lengths` are those of the sources, and limit the outputs unless
     `max_length` does; `prefixes` are tokens that each output must begin with. `rows` numbers the rows for sampling
-    (their place, by default): a row draws the same in any batch. Put the model into evaluation mode first; it is left
-    in the mode it is in.
+    (their place, by default): a row draws the same in any batch. `bos` may be given for each row, for models that go
+    on with any text; `eos` and `pad` are −1 where there is none. `on_step` is told the tokens [N,T] of all live paths
+    after each step. Put the model into evaluation mode first; it is left in the mode it is in.
     """
     request = make_request(inputs, search, (bos, eos, pad), lengths, prefixes, rows)
     if not request.numbers:
@@ -55,17 +57,22 @@ def decode(
         request = replace(request, limit_B=request.limit_B.clamp_max(longest))
     with torch.inference_mode():
         harvest = Harvest(request, search)
-        _write(_Reader(model, inputs, request, search), _strategy(request, search, harvest), start(request))
+        reader = _Reader(model, inputs, request, search)
+        _write(reader, _strategy(request, search, harvest), start(request), on_step)
     return harvest.results
 
 
-def _write(reader: _Reader, strategy: Beam | Walk, paths: Paths) -> None:
+def _write(
+    reader: _Reader, strategy: Beam | Walk, paths: Paths, on_step: Callable[[Tensor], None] | None = None
+) -> None:
     """Every turn makes the paths one token longer, and each row has a limit, so this ends."""
     while len(paths):
         log_probs_NV, paths = reader.read(paths)
         index_N, longer = strategy.advance(log_probs_NV, paths)
         if len(longer):
             reader.follow(index_N, paths, longer)
+            if on_step is not None:
+                on_step(longer.tokens_NT)
         paths = longer
 
 
@@ -108,8 +115,7 @@ class _Reader:
             self._state.reorder(index_N)
 
     def _opening(self, paths: Paths) -> Tensor:
-        first_N1 = torch.full_like(paths.row_N, self._request.bos)[:, None]
-        return torch.cat([first_N1, paths.tokens_NT], 1)
+        return torch.cat([self._request.first_B[paths.row_N, None], paths.tokens_NT], 1)
 
     def _log_softmax(self, logits_NV: Tensor, paths: Paths) -> Tensor:
         dtype = torch.float64 if logits_NV.dtype == torch.float64 else torch.float32

@@ -12,16 +12,18 @@ from regard.core.batch import pad as pad_sequences
 from regard.core.errors import ShapeError, UsageError
 from regard.decoding.search import Search
 
-_FREE = -1  # no token has this number, so that it can stand for "none"
+_FREE = -1  # no token has this number, so that it can stand for "none": also for an end or padding that does not exist
 
 
 @dataclass(frozen=True)
 class Request:
     """One call of `decode`; tensors have a place for each row."""
 
-    bos: int
+    first_B: Tensor
+    """The token that each row begins with, which is no part of the output."""
+    forbidden: frozenset[int]
+    """Never written: the first token, where it is the same for all by design, and padding."""
     eos: int
-    pad: int
     limit_B: Tensor
     prefix_BP: Tensor
     """Forced tokens, −1 beyond a row's own."""
@@ -30,11 +32,6 @@ class Request:
     """By which number a row is drawn for: its place, unless the caller says otherwise."""
     lengths_B: Tensor | None
     source_mask_BS: Tensor | None
-
-    @property
-    def forbidden(self) -> set[int]:
-        """Never written. Some vocabularies use one token for several ends, so the end token is exempt."""
-        return {self.bos, self.pad} - {self.eos}
 
     @property
     def common(self) -> int:
@@ -49,7 +46,10 @@ class Request:
 
     def check_tokens(self, vocab: int) -> None:
         """The end token and the forced ones must be tokens that the model knows."""
-        named = {"end token": [self.eos], "forced prefix": self.prefix_BP[self.prefix_BP != _FREE].tolist()}
+        named = {
+            "end token": [self.eos] if self.eos != _FREE else [],
+            "forced prefix": self.prefix_BP[self.prefix_BP != _FREE].tolist(),
+        }
         for name, tokens in named.items():
             wrong = [token for token in tokens if not 0 <= token < vocab]
             if wrong:
@@ -72,12 +72,13 @@ class Request:
 def make_request(
     inputs: Mapping[str, Tensor],
     search: Search,
-    special: tuple[int, int, int],
+    special: tuple[int | Sequence[int], int, int],
     lengths: Tensor | None,
     prefixes: Sequence[Sequence[int]] | None,
     rows: Sequence[int] | None,
 ) -> Request:
-    """`special` is bos, eos, pad."""
+    """`special` is bos, eos, pad; −1 where there is no such token. A bos for each row may be any token."""
+    bos, eos, pad = special
     size = _size(inputs, lengths, prefixes, rows)
     device = next((tensor.device for tensor in inputs.values()), torch.device("cpu"))
     if lengths is None and search.max_length is None:
@@ -86,8 +87,14 @@ def make_request(
     forced = [list(prefix) for prefix in prefixes] if prefixes is not None else [[] for _ in limits]
     _check_prefixes(forced, limits)
     prefix_BP, _ = pad_sequences(forced, value=_FREE)
+    firsts = [bos] * size if isinstance(bos, int) else list(bos)
+    if len(firsts) != size:
+        raise ShapeError("a first token is needed for each row", got=len(firsts), expected=size)
     return Request(
-        *special,
+        first_B=torch.tensor(firsts, dtype=torch.int64, device=device),
+        # Some vocabularies use one token for several ends, so the end token is exempt.
+        forbidden=frozenset({pad, bos} if isinstance(bos, int) else {pad}) - {eos},
+        eos=eos,
         limit_B=torch.tensor(limits, dtype=torch.int64, device=device),
         prefix_BP=prefix_BP.to(device),
         prefix_length_B=torch.tensor([len(prefix) for prefix in forced], dtype=torch.int64, device=device),

@@ -81,9 +81,17 @@ class SegmentEmbedding(nn.Module):
 
 
 class PatchEmbedding(nn.Module):
-    """An image to one vector a patch, left to right and top to bottom."""
+    """An image to one vector a patch, left to right and top to bottom; `any_size`: of any size that divides evenly."""
 
-    def __init__(self, image_size: int | tuple[int, int], patch_size: int, d_model: int, channels: int = 3) -> None:
+    def __init__(
+        self,
+        image_size: int | tuple[int, int],
+        patch_size: int,
+        d_model: int,
+        channels: int = 3,
+        *,
+        any_size: bool = False,
+    ) -> None:
         super().__init__()
         height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
         if height % patch_size or width % patch_size or not min(height, width):
@@ -93,7 +101,7 @@ class PatchEmbedding(nn.Module):
                 expected="height and width to be multiples of the patch",
                 remedy=f"Try an image of {_round_up(height, patch_size)}x{_round_up(width, patch_size)} pixels.",
             )
-        self.expected = (channels, height, width)
+        self.expected, self.patch_size, self.any_size = (channels, height, width), patch_size, any_size
         self.grid = (height // patch_size, width // patch_size)
         self.projection = nn.Conv2d(channels, d_model, patch_size, stride=patch_size)
         nn.init.normal_(self.projection.weight, std=(channels * patch_size**2) ** -0.5)
@@ -104,15 +112,21 @@ class PatchEmbedding(nn.Module):
         return self.grid[0] * self.grid[1]
 
     def forward(self, image_BCHW: Float[Tensor, "B C height width"]) -> Float[Tensor, "B P D"]:
-        if image_BCHW.shape[1:] != self.expected:
+        if not self._fits(tuple(image_BCHW.shape[1:])):
             raise ShapeError(
                 "the images do not fit the model",
                 got=tuple(image_BCHW.shape[1:]),
-                expected=f"channels, height, width {self.expected}",
+                expected=f"channels, height, width {self.expected}"
+                + (f", or another multiple of {self.patch_size}" if self.any_size else ""),
                 remedy="Resize or crop the images first.",
             )
         grid_BDHW: Tensor = self.projection(image_BCHW)
         return grid_BDHW.flatten(2).transpose(1, 2)
+
+    def _fits(self, shape: tuple[int, ...]) -> bool:
+        if not self.any_size or shape[0] != self.expected[0]:
+            return shape == self.expected
+        return min(shape[1:]) > 0 and not any(size % self.patch_size for size in shape[1:])
 
 
 class TiedOutput(nn.Module):

@@ -7,7 +7,9 @@ W₁ is `up` [d_ff, d_model], W₂ is `down`, W_g is `gate`, φ is `activation`:
 relu        max(0, x)
 gelu        x · Φ(x), with the exact normal distribution Φ (Hendrycks and Gimpel 2016; BERT, ViT)
 gelu_tanh   its approximation ½x(1 + tanh(√(2/π)(x + 0.044715 x³))) (GPT-2)
+quick_gelu  x · σ(1.702 x), a coarser one (CLIP)
 silu        x · σ(x)
+tanh        tanh(x)
 swiglu      the gated form, with the three matrices of Llama
 
 Where we differ: dropout sits on the wide layer, as in the code that came with Vaswani et al.; that of the paper's text,
@@ -21,6 +23,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -32,9 +35,16 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
     "silu": F.silu,
+    "tanh": torch.tanh,
     "swiglu": F.silu,
 }
+
+
+def activate(name: str, x: Tensor) -> Tensor:
+    """φ(x), by name."""
+    return _ACTIVATIONS[name](x)
 
 
 class FeedForward(nn.Module):

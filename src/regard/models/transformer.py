@@ -8,12 +8,14 @@
 may replace the sinusoids: those that act on the query, the keys or the scores are shared by the layers of one side and
 leave cross-attention alone. One vocabulary for both sides (`share="all"`) is one matrix for both embeddings and the
 output.
+
+Marian's folders open as this model: sines before cosines (`halves`), a constant added to the logits (`output_bias`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -23,9 +25,13 @@ from torch import Tensor, nn
 from regard.attention import Mask, causal
 from regard.attention.heads import KeyValues, MultiHead
 from regard.attention.positions import Position, make_position
+from regard.attention.positions.sinusoidal import Sinusoidal
 from regard.core import taps
 from regard.core.config import Config
-from regard.core.errors import ShapeError
+from regard.core.errors import ConfigError, ShapeError
+from regard.core.foreign import ACTIVATIONS, FieldMap, Foreign
+from regard.core.foreign import Field as Named
+from regard.core.keymap import Drop, KeyMap, Rename, Row
 from regard.core.state import State
 from regard.layers.block import DecoderBlock, EncoderBlock, stack
 from regard.layers.dropout import Dropout
@@ -45,10 +51,14 @@ class TransformerConfig(Config):
     n_decoder_layers: int = Field(6, gt=0)
     dropout: float = Field(0.1, ge=0, lt=1)
     attention_dropout: float = Field(0.0, ge=0, lt=1)
+    activation_dropout: float = Field(0.0, ge=0, lt=1)
     activation: str = "relu"
     norm: str = "layer"
     order: Literal["pre", "post"] = "post"
     position: str = "sinusoidal"
+    halves: bool = Field(False, description="sinusoidal: all sines before all cosines")
+    scale: bool = Field(True, description="embeddings are multiplied by √d_model")
+    output_bias: bool = False
     share: Literal["all", "target", "none"] = "all"
     max_len: int = Field(1024, gt=0)
 
@@ -65,11 +75,17 @@ SIZES: dict[str, dict[str, int]] = {
 class Transformer(nn.Module):
     Config = TransformerConfig
     SIZES = SIZES
+    foreign: Foreign
+
+    @staticmethod
+    def task_of(config: TransformerConfig) -> str:
+        """What a loaded model is used for."""
+        return "translation"
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.source_embedding = TokenEmbedding(config.source_vocab, config.d_model, scale=True)
+        self.source_embedding = TokenEmbedding(config.source_vocab, config.d_model, scale=config.scale)
         if config.share == "all" and config.source_vocab != config.target_vocab:
             raise ShapeError(
                 "two vocabularies cannot share one embedding",
@@ -79,7 +95,7 @@ class Transformer(nn.Module):
         self.target_embedding = (
             self.source_embedding
             if config.share == "all"
-            else TokenEmbedding(config.target_vocab, config.d_model, scale=True)
+            else TokenEmbedding(config.target_vocab, config.d_model, scale=config.scale)
         )
         self.source_position = self._position(bidirectional=True)
         self.target_position = self._position(bidirectional=False)
@@ -89,9 +105,9 @@ class Transformer(nn.Module):
         self.encoder_norm, self.decoder_norm = make_norm(last, config.d_model), make_norm(last, config.d_model)
         self.dropout = Dropout(config.dropout)
         self.output: nn.Module = (
-            nn.Linear(config.d_model, config.target_vocab, bias=False)
+            nn.Linear(config.d_model, config.target_vocab, bias=config.output_bias)
             if config.share == "none"
-            else TiedOutput(self.target_embedding)
+            else TiedOutput(self.target_embedding, bias=config.output_bias)
         )
         for module in self.modules():
             if isinstance(module, nn.Linear):
@@ -150,6 +166,8 @@ class Transformer(nn.Module):
 
     def _position(self, *, bidirectional: bool) -> Position:
         config = self.config
+        if config.position == "sinusoidal" and config.halves:
+            return Sinusoidal(config.d_model, pairs="halves")
         return make_position(
             config.position,
             d_model=config.d_model,
@@ -169,7 +187,7 @@ class Transformer(nn.Module):
 
     def _feedforward(self) -> FeedForward:
         config = self.config
-        return FeedForward(config.d_model, config.d_ff, activation=config.activation, dropout=config.dropout)
+        return FeedForward(config.d_model, config.d_ff, activation=config.activation, dropout=config.activation_dropout)
 
     def _encoder_block(self) -> EncoderBlock:
         return EncoderBlock(self._attention(self.source_position), self._feedforward(), self._residual)
@@ -177,3 +195,96 @@ class Transformer(nn.Module):
     def _decoder_block(self) -> DecoderBlock:
         own, cross = self._attention(self.target_position), self._attention(None)
         return DecoderBlock(own, cross, self._feedforward(), self._residual)
+
+
+_FIELDS = FieldMap(
+    [
+        Named("source_vocab", "vocab_size"),
+        Named("d_model", "d_model", 1024),
+        Named("n_heads", "encoder_attention_heads", 16),
+        Named("d_ff", "encoder_ffn_dim", 4096),
+        Named("n_encoder_layers", "encoder_layers", 12),
+        Named("n_decoder_layers", "decoder_layers", 12),
+        Named("dropout", "dropout", 0.1),
+        Named("attention_dropout", "attention_dropout", 0.0),
+        Named("activation_dropout", "activation_dropout", 0.0),
+        Named("activation", "activation_function", "gelu", ACTIVATIONS),
+        Named("scale", "scale_embedding", False),
+        Named("max_len", "max_position_embeddings", 1024),
+    ]
+)
+_ALIKE = {"encoder_attention_heads": "decoder_attention_heads", "encoder_ffn_dim": "decoder_ffn_dim"}
+
+
+def _read(config: Mapping[str, Any]) -> dict[str, Any]:
+    odd = [f"{one} {config[one]}, {other} {config[other]}" for one, other in _ALIKE.items()
+           if one in config and other in config and config[one] != config[other]]  # fmt: skip
+    if odd:
+        raise ConfigError("config.json: encoder and decoder differ", got="; ".join(odd), expected="the same")
+    options = _FIELDS.to_ours(config)
+    tied, shared = config.get("tie_word_embeddings", True), config.get("share_encoder_decoder_embeddings", True)
+    share = "none" if not tied else "all" if shared else "target"
+    target = config.get("decoder_vocab_size") or options["source_vocab"]
+    if share == "none" and shared:
+        raise ConfigError("config.json: one embedding for both sides, but not for the output, is not supported")
+    return {**options, "target_vocab": target, "share": share, "halves": True, "output_bias": True}
+
+
+def _write(config: TransformerConfig) -> dict[str, Any]:
+    theirs = _FIELDS.to_theirs(config.model_dump())
+    return {
+        **theirs,
+        **{other: theirs[one] for one, other in _ALIKE.items()},
+        "decoder_vocab_size": config.target_vocab,
+        "tie_word_embeddings": config.share != "none",
+        "share_encoder_decoder_embeddings": config.share == "all",
+        "is_encoder_decoder": True,
+    }
+
+
+def _side(side: str, parts: Mapping[str, str]) -> list[Rename]:
+    """The rules of one side's layers; `parts` are our sub-layers and theirs."""
+    ours, theirs = f"{side}.{{i}}.", f"model.{side}.layers.{{i}}."
+    names = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
+    rules = [
+        Rename(f"{ours}{one}.{name}.{{part}}", f"{theirs}{other}.{their_name}.{{part}}")
+        for one, other in parts.items()
+        for name, their_name in names.items()
+    ]
+    rules += [
+        Rename(f"{ours}around_{one}.norm.{{part}}", f"{theirs}{other}_layer_norm.{{part}}")
+        for one, other in parts.items()
+    ]
+    return [
+        *rules,
+        Rename(f"{ours}feedforward.up.{{part}}", f"{theirs}fc1.{{part}}"),
+        Rename(f"{ours}feedforward.down.{{part}}", f"{theirs}fc2.{{part}}"),
+        Rename(f"{ours}around_feedforward.norm.{{part}}", f"{theirs}final_layer_norm.{{part}}"),
+    ]
+
+
+def _keys(config: TransformerConfig) -> KeyMap:
+    shared = config.share == "all"
+    embeddings = ["model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
+    return KeyMap(
+        [
+            Rename("source_embedding.weight", "model.shared.weight" if shared else embeddings[0]),
+            *([Drop(name) for name in embeddings] if shared else [Rename("target_embedding.weight", embeddings[1])]),
+            *([] if shared else [Drop("model.shared.weight")]),
+            *_side("encoder", {"self": "self_attn"}),
+            *_side("decoder", {"self": "self_attn", "cross": "encoder_attn"}),
+            Row("output.bias", "final_logits_bias"),
+            Rename("output.weight", "lm_head.weight") if config.share == "none" else Drop("lm_head.weight"),
+            Drop("model.{side}.embed_positions.weight"),
+        ]
+    )
+
+
+Transformer.foreign = Foreign(
+    model_types=("marian",),
+    prefix="model.",
+    heads=(("MarianMTModel", {"halves": True, "output_bias": True, "order": "post"}),),
+    read=_read,
+    write=_write,
+    keys=_keys,
+)

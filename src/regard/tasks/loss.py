@@ -12,30 +12,43 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 # A slice of this many numbers stays within a core's cache share and still keeps matrix products efficient (measured).
 _SLICE = 4_000_000
 
 
-def linear_cross_entropy(hidden: Tensor, weight: Tensor, labels: Tensor, *, smoothing: float = 0.0) -> Tensor:
-    """The summed loss of logits = hidden [N,D] · weight [V,D]ᵀ against labels [N]."""
-    return _LinearCrossEntropy.apply(hidden, weight, labels, smoothing)  # type: ignore[no-untyped-call]
+def linear_cross_entropy(
+    hidden: Tensor, weight: Tensor, labels: Tensor, *, bias: Tensor | None = None, smoothing: float = 0.0
+) -> Tensor:
+    """The summed loss of logits = hidden [N,D] · weight [V,D]ᵀ + bias [V] against labels [N]."""
+    return _LinearCrossEntropy.apply(hidden, weight, bias, labels, smoothing)  # type: ignore[no-untyped-call]
 
 
-def label_log_probs(hidden: Tensor, weight: Tensor, labels: Tensor) -> Tensor:
+def label_log_probs(hidden: Tensor, weight: Tensor, labels: Tensor, *, bias: Tensor | None = None) -> Tensor:
     """log p(label) [N], without a gradient."""
     parts = []
     with torch.no_grad():
         for rows, wanted in zip(*_slices(hidden, labels, weight.shape[0]), strict=True):
             logits = (rows @ weight.T).float()
+            if bias is not None:
+                logits += bias
             parts.append(logits.gather(1, wanted[:, None]).squeeze(1) - logits.logsumexp(1))
     return torch.cat(parts) if parts else hidden.new_zeros(0)
 
 
+def matrix(output: nn.Module) -> tuple[Tensor, Tensor | None]:
+    """The weight [V,D] and the bias [V], where there is one, of an output layer."""
+    weight, bias = output.weight, getattr(output, "bias", None)
+    assert isinstance(weight, Tensor)
+    return weight, bias if isinstance(bias, Tensor) else None
+
+
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
+    ) -> Tensor:
         vocab, total = weight.shape[0], hidden.new_zeros((), dtype=torch.float32)
         needed = any(ctx.needs_input_grad)
         # Under autocast only the matrix products are done in the lower precision; probabilities never are.
@@ -43,9 +56,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
         matrix = weight.to(low)
         grads: list[Tensor] = []
         grad_weight = torch.zeros_like(weight) if needed else None
+        grad_bias = torch.zeros_like(bias) if needed and bias is not None else None
         for rows, wanted in zip(*_slices(hidden.to(low), labels, vocab), strict=True):
             logits = (rows @ matrix.T).to(weight.dtype)
+            if bias is not None:
+                logits += bias
             total += _lose(logits, wanted, smoothing)
+            if grad_bias is not None:
+                grad_bias += logits.sum(0)
             if grad_weight is not None:
                 by_logits = logits.to(low)
                 grads.append((by_logits @ matrix).to(hidden.dtype))
@@ -54,13 +72,13 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 else:
                     grad_weight += by_logits.T @ rows
         if needed:
-            ctx.save_for_backward(torch.cat(grads) if grads else torch.zeros_like(hidden), grad_weight)
+            ctx.save_for_backward(torch.cat(grads) if grads else torch.zeros_like(hidden), grad_weight, grad_bias)
         return total
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        grad_hidden, grad_weight = ctx.saved_tensors
-        return grad_hidden * grad.to(grad_hidden.dtype), grad_weight * grad.to(grad_weight.dtype), None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        scaled = (None if saved is None else saved * grad.to(saved.dtype) for saved in ctx.saved_tensors)
+        return (*scaled, None, None)
 
 
 def _lose(logits: Tensor, wanted: Tensor, smoothing: float) -> Tensor:

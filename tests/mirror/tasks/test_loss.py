@@ -8,18 +8,33 @@ from regard.tasks import loss as losses
 from regard.tasks.loss import label_log_probs, linear_cross_entropy
 
 
+@pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
 @pytest.mark.parametrize("rows", [0, 1, 7, 50])
 @pytest.mark.parametrize("size", [30, 200, 10**9])
-def test_equals_torch(rows, smoothing, size, monkeypatch):
+def test_equals_torch(rows, smoothing, size, biased, monkeypatch):
     monkeypatch.setattr(losses, "_SLICE", size)
     hidden, weight = torch.randn(rows, 6, requires_grad=True), torch.randn(11, 6, requires_grad=True)
+    bias = torch.randn(11, requires_grad=True) if biased else None
     labels = torch.randint(11, (rows,))
-    ours = linear_cross_entropy(hidden, weight, labels, smoothing=smoothing)
-    theirs = functional.cross_entropy(hidden @ weight.T, labels, label_smoothing=smoothing, reduction="sum")
+    ours = linear_cross_entropy(hidden, weight, labels, bias=bias, smoothing=smoothing)
+    logits = functional.linear(hidden, weight, bias)
+    theirs = functional.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
     torch.testing.assert_close(ours, theirs)
-    for one, other in zip(*(torch.autograd.grad(loss * 0.3, (hidden, weight)) for loss in (ours, theirs)), strict=True):
+    trained = [tensor for tensor in (hidden, weight, bias) if tensor is not None]
+    for one, other in zip(*(torch.autograd.grad(loss * 0.3, trained) for loss in (ours, theirs)), strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+def test_the_gradient_is_that_of_finite_differences():
+    parts = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((5, 3), (7, 3), (7,))]
+    labels = torch.randint(7, (5,))
+
+    def loss(hidden, weight, bias):
+        return linear_cross_entropy(hidden, weight, labels, bias=bias, smoothing=0.1).double()
+
+    # The sum is kept in float32, which bounds what differences can show.
+    assert torch.autograd.gradcheck(loss, parts, eps=1e-3, atol=1e-2, rtol=1e-2)
 
 
 def test_large_logits_do_not_overflow():
@@ -33,6 +48,9 @@ def test_log_probs():
     expected = torch.log_softmax(hidden @ weight.T, -1).gather(1, labels[:, None])[:, 0]
     torch.testing.assert_close(label_log_probs(hidden, weight, labels), expected)
     assert label_log_probs(hidden[:0], weight, labels[:0]).shape == (0,)
+    bias = torch.randn(11)
+    expected = torch.log_softmax(hidden @ weight.T + bias, -1).gather(1, labels[:, None])[:, 0]
+    torch.testing.assert_close(label_log_probs(hidden, weight, labels, bias=bias), expected)
 
 
 def test_lower_precision_under_autocast_stays_close():

@@ -12,6 +12,11 @@ class Position(nn.Module):
     biased = False
     """True when `bias` acts on the scores; asking first keeps the fused kernel free of an empty bias."""
 
+    @property
+    def inside(self) -> bool:
+        """True when the scheme acts inside attention, on query and keys or on the scores."""
+        return self.biased or type(self).rotate is not Position.rotate
+
     def embed(self, x: Float[Tensor, "B T D"], positions: Int[Tensor, "*b T"]) -> Float[Tensor, "B T D"]:
         """Act on the embeddings."""
         return x

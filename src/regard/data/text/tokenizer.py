@@ -1,32 +1,42 @@
 """Text to token ids and back, whatever the kind; kept on disk as the `tokenizer.json` of the `tokenizers` library.
 
-The first four ids are the same for every tokenizer: 0 `<pad>`, 1 `<unk>`, 2 `<s>`, 3 `</s>`. They come from code only:
-text that spells "</s>" is encoded as those four characters, so no input can end a sentence or hide a word.
+The first four ids are the same for every tokenizer made here: 0 `<pad>`, 1 `<unk>`, 2 `<s>`, 3 `</s>`. Others have the
+marks that their files name (see `specials.py`), kept beside `tokenizer.json` in `tokenizer_config.json`. Either way
+marks come from code only: text that spells "</s>" is encoded as those four characters, so no input can end a sentence
+or hide a word. This is where we differ from `transformers`, which takes such text for the mark.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import tokenizers
+from tokenizers import decoders
 
 from regard.core import lookup
 from regard.core.errors import DataError, UnknownName, UsageError
 from regard.core.weights import replacing
+from regard.data.text import _bytes
+from regard.data.text import specials as marks
 from regard.data.text._library import SPECIALS, guarded
+from regard.data.text.specials import OURS, Specials
 
 _KINDS = "regard.data.text"
+_NO_KINDS = {"foreign", "rows", "specials", "tokenizer"}
 _REMEDY = "Give a tokenizer.json written by Tokenizer.save, or make one with make_tokenizer."
+Offsets = list[tuple[int, int]]
 
 
 def kinds() -> tuple[str, ...]:
     """The kinds of tokenizer there are, by the listing of this folder."""
-    return tuple(name for name in lookup.names(_KINDS) if name != "tokenizer")
+    return tuple(name for name in lookup.names(_KINDS) if name not in _NO_KINDS)
 
 
-def make_tokenizer(kind: str, lines: Iterable[str], **options: int | bool | None) -> Tokenizer:
+def make_tokenizer(kind: str, lines: Iterable[str], **options: int | bool | str | None) -> Tokenizer:
     """A tokenizer of that kind, learnt from the lines: `make_tokenizer("bpe", lines, vocab_size=8000)`.
 
     One set of options serves every kind: those that this one does not ask for are left aside, as is None; what no kind
@@ -37,30 +47,84 @@ def make_tokenizer(kind: str, lines: Iterable[str], **options: int | bool | None
     known = {name for each in kinds() for name in inspect.signature(lookup.find(_KINDS, each)).parameters}
     for name in sorted(options.keys() - known):
         raise UnknownName("option of a tokenizer", name, known)
-    return Tokenizer(lookup.build(_KINDS, kind, **options).train(lines))
+    made = lookup.build(_KINDS, kind, **options)
+    return Tokenizer(made.train(lines), getattr(made, "specials", None))
 
 
 class Tokenizer:
-    """Wraps a trained `tokenizers.Tokenizer`; one without the four specials in their places is refused."""
+    """Wraps a trained `tokenizers.Tokenizer`; without `specials` it must hold our four in their places.
 
-    pad, unk, bos, eos = range(len(SPECIALS))
+    Pieces with ids of `size` and above count as unknown: a sentencepiece model may hold pieces that the vocabulary of
+    its translation model lacks.
+    """
 
-    def __init__(self, inner: tokenizers.Tokenizer, *, name: str = "the tokenizer") -> None:
-        _check(inner, name)
+    def __init__(
+        self,
+        inner: tokenizers.Tokenizer,
+        specials: Specials | None = None,
+        *,
+        size: int | None = None,
+        name: str = "the tokenizer",
+    ) -> None:
+        self.specials = OURS if specials is None else specials
+        self._ours = specials is None or tuple(marks.named(inner, specials).values()) == SPECIALS
+        if self._ours:
+            _check(inner, name)
         # None of these three is what a caller of encode_batch asked for, and the first is not kept in the file.
         inner.encode_special_tokens = True
         inner.no_padding()
         inner.no_truncation()
         self._inner = inner
-        self.vocab_size: int = inner.get_vocab_size()
+        top = marks.top(inner)
+        self.vocab_size: int = top if size is None else min(size, top)
+        self._spare, self._marks = self.vocab_size < top, self.specials.marks()
+        self._bytes = isinstance(inner.decoder, decoders.ByteLevel)
+
+    @property
+    def pad(self) -> int:
+        return self.specials.need("pad")
+
+    @property
+    def unk(self) -> int:
+        return self.specials.need("unk")
+
+    @property
+    def bos(self) -> int:
+        return self.specials.need("bos")
+
+    @property
+    def eos(self) -> int:
+        return self.specials.need("eos")
+
+    @property
+    def cls(self) -> int:
+        return self.specials.need("cls")
+
+    @property
+    def sep(self) -> int:
+        return self.specials.need("sep")
+
+    @property
+    def mask(self) -> int:
+        return self.specials.need("mask")
+
+    @property
+    def filler(self) -> int:
+        """What fills up the rows of a batch, where a mask hides it: pad, or what there is instead."""
+        return next((id for id in (self.specials.pad, self.specials.eos) if id is not None), 0)
 
     def encode_batch(self, lines: Sequence[str]) -> list[list[int]]:
         """The token ids of each line; no specials are added."""
-        if isinstance(lines, str):
-            raise UsageError("lines are given as a list", got="one str", remedy="Put it into a list.")
+        _check_list(lines)
         with guarded("the text cannot be encoded", "Give a list of str of valid Unicode, and a sound tokenizer."):
             encoded = self._inner.encode_batch_fast(list(lines), add_special_tokens=False)
-            return [encoding.ids for encoding in encoded]
+            return [self._text_only(encoding.ids) for encoding in encoded]
+
+    def offsets_batch(self, lines: Sequence[str]) -> list[Offsets]:
+        """For each token of `encode_batch`, from which character of its line to before which."""
+        _check_list(lines)
+        with guarded("the text cannot be encoded", "Give a list of str of valid Unicode, and a sound tokenizer."):
+            return [encoding.offsets for encoding in self._inner.encode_batch(list(lines), add_special_tokens=False)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text; specials are left out."""
@@ -70,31 +134,75 @@ class Tokenizer:
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """One label for each id, specials included; what does not show, such as a space or a line end, is spelt."""
-        return [_visible(str(self._inner.id_to_token(i))) for i in self._known(ids)]
+        pieces = [str(self._inner.id_to_token(i) or "") for i in self._known(ids)]
+        return [_visible(_bytes.text(piece) if self._bytes else piece) for piece in pieces]
 
-    def save(self, path: str | Path) -> None:
-        """Write the file whole or not at all."""
+    def save(self, path: str | Path) -> list[Path]:
+        """Write the file, whole or not at all, and beside it the names of its marks where they are not ours.
+
+        The files that were written.
+        """
+        path, beside = Path(path), _beside(path)
+        texts = {path: self._inner.to_str(pretty=True)}
+        if not self._ours:
+            texts[beside] = json.dumps(self.described(), indent=2, ensure_ascii=False) + "\n"
         try:
-            with replacing(path) as file:
-                file.write(self._inner.to_str(pretty=True).encode())
+            beside.unlink(missing_ok=True)  # that of another tokenizer would be taken for this one's
+            for place, text in texts.items():
+                with replacing(place) as file:
+                    file.write(text.encode())
         except OSError as error:
             raise DataError(f"{path} was not written", got=error, remedy="Make room, or write elsewhere.") from error
+        return list(texts)
+
+    def described(self) -> dict[str, Any]:
+        """What a `tokenizer_config.json` says of it, in Hugging Face's words."""
+        size = {"vocab_size": self.vocab_size} if self._spare else {}
+        names = marks.named(self._inner, self.specials)
+        return {"tokenizer_class": "PreTrainedTokenizerFast", **names, **size, "clean_up_tokenization_spaces": False}
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
         """Read what `save` wrote."""
+        path, beside = Path(path), _beside(Path(path))
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            text = path.read_text(encoding="utf-8")
+            config = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else None
+        except (OSError, ValueError, RecursionError) as error:
             raise DataError(f"{path} cannot be read as a tokenizer", got=error, remedy=_REMEDY) from error
+        if config is not None and not isinstance(config, dict):
+            raise DataError(f"{beside} is no mapping", got=type(config).__name__, remedy=_REMEDY)
         with guarded(f"{path} is no usable tokenizer", _REMEDY):
-            return cls(tokenizers.Tokenizer.from_str(text), name=str(path))
+            inner = tokenizers.Tokenizer.from_str(text)
+            if config is None:
+                return cls(inner, name=str(path))
+            size = config.get("vocab_size")
+            known = size if type(size) is int and size > 0 else None
+            return cls(inner, marks.found(inner, config), size=known, name=str(path))
+
+    def _text_only(self, ids: list[int]) -> list[int]:
+        """Without marks, which a foreign vocabulary may hold as if they were text, and without spare pieces."""
+        if not self._spare and self._marks.isdisjoint(ids):
+            return ids
+        unk = self.specials.unk
+        kept = [unk if i >= self.vocab_size or i in self._marks else i for i in ids]
+        return [i for i in kept if i is not None]
 
     def _known(self, ids: Sequence[int]) -> list[int]:
         known = [int(i) for i in ids]
         if bad := [i for i in known if not 0 <= i < self.vocab_size]:
             raise DataError("no token has this id", got=bad[0], expected=f"0 to {self.vocab_size - 1}")
         return known
+
+
+def _beside(path: Path) -> Path:
+    """tokenizer.json → tokenizer_config.json, target_tokenizer.json → target_tokenizer_config.json."""
+    return path.with_name(f"{path.stem}_config.json")
+
+
+def _check_list(lines: Sequence[str]) -> None:
+    if isinstance(lines, str):
+        raise UsageError("lines are given as a list", got="one str", remedy="Put it into a list.")
 
 
 def _check(inner: tokenizers.Tokenizer, name: str) -> None:

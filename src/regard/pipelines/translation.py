@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard import folder as folders
 from regard.core import taps
 from regard.core.batch import pad
-from regard.core.errors import UnknownName, UsageError
+from regard.core.errors import LengthError, UnknownName, UsageError
+from regard.core.output import Output
+from regard.data.text import Specials, Tokenizer
 from regard.decoding import Hypothesis, Search, decode
 from regard.folder import ModelFolder
+from regard.pipelines._loaded import Loaded
 
 
 @dataclass(frozen=True)
@@ -52,18 +53,35 @@ class Alignment:
         return torch.tensor(kept).mean(0).tolist()
 
 
-class Translator:
+class TranslationPipeline(Loaded):
     """`regard.load(folder)`: translates lists of lines in batches; results do not depend on how they are batched."""
 
     def __init__(self, stored: ModelFolder) -> None:
-        self.stored = stored
-        self.model: Any = stored.model.eval()
-        self.source_tokenizer, self.target_tokenizer = stored.source_tokenizer, stored.target_tokenizer
+        super().__init__(stored)
+        tokens = stored.extra.get("tokens", {})
+        own = stored.target_tokenizer.specials if stored.target_tokenizer else Specials()
+        # Marian begins to write with its padding token, which only its configuration says.
+        self._bos = _first(tokens.get("decoder_start"), tokens.get("bos"), own.bos)
+        self._eos = _first(tokens.get("eos"), own.eos)
+        self._pad = _first(tokens.get("pad"), own.pad)
 
-    def save(self, folder: str | Path) -> None:
-        folders.save(Path(folder), self.stored)
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, decoder_input_ids: Tensor | None = None
+    ) -> Output:
+        """Logits of the target token after each of `decoder_input_ids`, given the source."""
+        if decoder_input_ids is None:
+            raise UsageError("a translation model needs decoder_input_ids", got="none", remedy="Or use translate().")
+        mask = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
+        hidden = self.model(input_ids, mask, decoder_input_ids)
+        return Output(hidden, self.model.output(hidden))
 
-    save_pretrained = save
+    @property
+    def source_tokenizer(self) -> Tokenizer:
+        return self.tokenizer
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        return self.stored.target_tokenizer or self.tokenizer
 
     def translate(self, lines: Sequence[str], **search: Any) -> list[str]:
         """The best translation of each line; options are those of `Search`, such as beam=1 or max_length=50."""
@@ -115,7 +133,7 @@ class Translator:
         tokenizer = self.target_tokenizer
         inputs, mask = self._source([ids])
         with taps.watch(["decoder.*.cross", "align"]) as record, torch.no_grad():
-            self.model(inputs, mask, torch.tensor([[tokenizer.bos, *written]]))
+            self.model(inputs, mask, torch.tensor([[self._bos, *written]]))
         if not record.sites:
             raise UsageError("this model has no attention to look at", got=f"a {self.stored.name} without attention")
         # The recurrent aligner is called once a step; its rows are put together in order.
@@ -134,22 +152,37 @@ class Translator:
         self, numbers: list[int], rows: list[list[int]], options: Search, prefixes: list[list[int]] | None
     ) -> list[list[Hypothesis]]:
         source, mask = self._source(rows)
-        tokenizer = self.target_tokenizer
         return decode(
             self.model,
             {"source": source, "source_mask": mask},
             options,
-            bos=tokenizer.bos,
-            eos=tokenizer.eos,
-            pad=tokenizer.pad,
+            bos=self._bos,
+            eos=self._eos,
+            pad=self._pad,
             lengths=mask.sum(1),
             prefixes=prefixes,
             rows=numbers,
         )
 
     def _source(self, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
-        eos = self.source_tokenizer.eos
-        return pad([[*row, eos] for row in rows], value=self.source_tokenizer.pad)
+        longest = getattr(self.model, "longest", None)
+        most = max(len(row) for row in rows) + 1
+        if longest is not None and most > longest:
+            raise LengthError(
+                "a line is longer than this model can read",
+                got=f"{most} tokens",
+                expected=f"at most {longest}",
+                remedy="Split it into sentences.",
+            )
+        return pad([[*row, self._eos] for row in rows], value=self._pad)
 
     def _translation(self, found: Hypothesis) -> Translation:
         return Translation(self.target_tokenizer.decode(found.tokens), found.score, found.log_prob, found.tokens)
+
+
+def _first(*ids: int | None) -> int:
+    """The first mark that there is, −1 where there is none."""
+    return next((one for one in ids if one is not None), -1)
+
+
+Translator = TranslationPipeline

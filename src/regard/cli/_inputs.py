@@ -1,0 +1,54 @@
+"""Where verbs get their texts: from the command line, from a file, or from standard input, in batches."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from regard.core.errors import DataError
+
+
+def add_inputs(parser: argparse.ArgumentParser, *, what: str = "text", number: str = "*") -> None:
+    parser.add_argument(
+        "texts", nargs=number, metavar=what.upper(), help=f"{what}s; without any, standard input is read"
+    )
+    parser.add_argument("--file", metavar="FILE", help="read lines from a file (plain, .gz or .xz)")
+    parser.add_argument("--json", action="store_true", help="write JSON lines")
+
+
+def batches(arguments: argparse.Namespace, most: int = 256) -> Iterator[list[str]]:
+    """The texts, up to `most` at a time."""
+    if arguments.texts:
+        yield list(arguments.texts)
+    elif arguments.file:
+        from regard import api
+
+        lines = iter(api.read_text(arguments.file))
+        while chunk := list(islice(lines, most)):
+            yield chunk
+    else:
+        from regard.cli._lines import chunks
+
+        yield from chunks(most)
+
+
+def columns(lines: list[str], count: int, what: str) -> list[list[str]]:
+    """The tab-separated columns of lines, as one list a column."""
+    rows = [line.split("\t") for line in lines]
+    for number, row in enumerate(rows, start=1):
+        if len(row) != count:
+            raise DataError(f"line {number} has other columns than {what}", got=len(row), expected=f"{count}, by tabs")
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(count)]
+
+
+def opened(path: str) -> Any:
+    """The model, with what there is to say about how it was opened on standard error."""
+    from regard import api
+
+    model = api.load(path)
+    for note in model.stored.notes:
+        print(f"regard: note: {note}", file=sys.stderr)
+    return model

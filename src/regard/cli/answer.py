@@ -1,0 +1,50 @@
+"""Answer questions about a text by a stretch of it.
+
+One question with --question and --context (a file), or lines of question and context separated by a tab from --file or
+standard input. What is printed: answer, probability; an empty answer where the text does not say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from regard.cli._inputs import batches, columns, opened
+from regard.core.errors import UsageError
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a model folder")
+    parser.add_argument("--question", metavar="TEXT", help="what to ask")
+    parser.add_argument("--context", metavar="FILE", help="the text that holds the answer (plain, .gz or .xz)")
+    parser.add_argument("--file", metavar="FILE", help="lines of question and context, separated by a tab")
+    parser.add_argument("--json", action="store_true", help="write JSON lines")
+    parser.set_defaults(texts=[])
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from regard import api
+
+    if (arguments.question is None) != (arguments.context is None):
+        raise UsageError("--question and --context belong together", remedy="Give both, or lines by --file.")
+    model: Any = opened(arguments.model)
+    if arguments.question is not None:
+        pairs = iter([([arguments.question], ["\n".join(api.read_text(arguments.context))])])
+    else:
+        pairs = (
+            (one[0], one[1]) for one in (columns(lines, 2, "question and context") for lines in batches(arguments))
+        )
+    for questions, contexts in pairs:
+        for question, found in zip(questions, model.answer(questions, contexts), strict=True):
+            facts = {
+                "question": question,
+                "answer": found.text,
+                "score": found.score,
+                "start": found.start,
+                "end": found.end,
+            }
+            print(json.dumps(facts, ensure_ascii=False) if arguments.json else f"{found.text}\t{found.score:.4f}")
+        sys.stdout.flush()
+    return 0

@@ -1,0 +1,40 @@
+"""Turn texts into vectors of length 1: a .npy file with a row for each, or JSON lines.
+
+Texts come from the command line, --file or standard input, one a line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from regard.cli._inputs import add_inputs, batches, opened
+from regard.core.errors import UsageError
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a model folder")
+    add_inputs(parser, what="text")
+    parser.add_argument("--out", metavar="FILE.npy", help="write the vectors to this file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from regard import api
+
+    if not arguments.out and not arguments.json:
+        raise UsageError("nothing says where the vectors go", remedy="Give --out FILE.npy, or --json.")
+    if arguments.out and not arguments.out.endswith(".npy"):
+        raise UsageError("vectors are written as .npy", got=arguments.out)
+    model: Any = opened(arguments.model)
+    parts = []
+    for lines in batches(arguments):
+        vectors = model.embed(lines)
+        if arguments.json:
+            for line, vector in zip(lines, vectors.tolist(), strict=True):
+                print(json.dumps({"text": line, "vector": vector}, ensure_ascii=False), flush=True)
+        parts.append(vectors)
+    if arguments.out:
+        shape = api.write_vectors(parts, arguments.out)
+        print(f"{shape[0]} vectors of {shape[1]} numbers in {arguments.out}")
+    return 0

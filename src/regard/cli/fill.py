@@ -1,0 +1,35 @@
+"""Say what may stand in the gaps of a text: write [MASK] where a word is missing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from regard.cli._inputs import add_inputs, batches, opened
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a model folder")
+    add_inputs(parser, what="text")
+    parser.add_argument("--top", type=int, default=5, metavar="N", help="how many words for each gap")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    model: Any = opened(arguments.model)
+    for lines in batches(arguments):
+        for line, gaps in zip(lines, model.fill(lines, top=arguments.top), strict=True):
+            if arguments.json:
+                found = [
+                    [{"token": one.token, "probability": one.probability, "text": one.text} for one in gap]
+                    for gap in gaps
+                ]
+                print(json.dumps({"input": line, "gaps": found}, ensure_ascii=False))
+                continue
+            for number, gap in enumerate(gaps, start=1):
+                head = f"{number}\t" if len(gaps) > 1 else ""
+                for one in gap:
+                    print(f"{head}{one.probability:.4f}\t{one.text}")
+        sys.stdout.flush()
+    return 0

@@ -1,0 +1,71 @@
+"""Go on writing after a prompt, with a language model.
+
+Prompts come from --prompt (again for several), from --file, or from standard input, a prompt a line. What is printed is
+the prompt and what the model wrote; with --json one object a prompt. Any of --temperature, --top-k, --top-p and --min-p
+means sampling.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from regard.cli._inputs import batches, opened
+
+_OPTIONS = ("temperature", "top_k", "top_p", "min_p", "seed", "beam", "min_length", "no_repeat_ngram")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a model folder, or a llama2.c checkpoint")
+    parser.add_argument("--prompt", action="append", dest="texts", metavar="TEXT", help="what to go on from")
+    parser.add_argument("--file", metavar="FILE", help="prompts, one a line (plain, .gz or .xz)")
+    parser.add_argument("--json", action="store_true", help="write JSON lines")
+    parser.add_argument("--stream", action="store_true", help="print text as it is written (one prompt)")
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="new tokens at most")
+    parser.add_argument("--temperature", type=float, metavar="T", help="0 is greedy; below 1 the probable is more so")
+    parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K most probable tokens")
+    parser.add_argument("--top-p", type=float, metavar="P", help="draw from the most probable tokens that make up P")
+    parser.add_argument(
+        "--min-p", type=float, metavar="P", help="draw from tokens at least P times as probable as the best"
+    )
+    parser.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same text")
+    parser.add_argument("--beam", type=int, metavar="N", help="search instead, keeping N hypotheses")
+    parser.add_argument("--min-length", type=int, metavar="N", help="new tokens at least")
+    parser.add_argument("--no-repeat-ngram", type=int, metavar="N", help="never write the same N tokens twice")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    model: Any = opened(arguments.model)
+    options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
+    if arguments.beam is not None:
+        options.setdefault("sample", False)
+    number = 0
+    for prompts in batches(arguments):
+        if arguments.stream and len(prompts) == 1 and not arguments.json:
+            _stream(model, prompts[0], arguments.max_tokens, number, options)
+        else:
+            for found in model.generate(prompts, max_tokens=arguments.max_tokens, first=number, **options):
+                print(_line(found) if arguments.json else found.prompt + found.text)
+        sys.stdout.flush()
+        number += len(prompts)
+    return 0
+
+
+def _stream(model: Any, prompt: str, max_tokens: int | None, number: int, options: dict[str, Any]) -> None:
+    print(prompt, end="", flush=True)
+    shown: list[str] = []
+
+    def show(piece: str) -> None:
+        shown.append(piece)
+        print(piece, end="", flush=True)
+
+    (found,) = model.generate([prompt], max_tokens=max_tokens, first=number, on_text=show, **options)
+    # The last token is handed in with the result, not shown as a step.
+    print(found.text.removeprefix("".join(shown)))
+
+
+def _line(found: Any) -> str:
+    facts = {"prompt": found.prompt, "text": found.text, "log_prob": found.log_prob, "finished": found.finished}
+    return json.dumps(facts, ensure_ascii=False)

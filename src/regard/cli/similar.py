@@ -1,0 +1,34 @@
+"""Say how alike two texts are: the cosine of their vectors, from -1 to 1.
+
+Two texts on the command line, or lines of two texts separated by a tab from --file or standard input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from regard.cli._inputs import add_inputs, batches, columns, opened
+from regard.core.errors import UsageError
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a model folder")
+    add_inputs(parser, what="text")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.texts and len(arguments.texts) != 2:
+        raise UsageError(
+            "similar compares two texts", got=len(arguments.texts), remedy="Or give lines of two by --file."
+        )
+    model: Any = opened(arguments.model)
+    for lines in batches(arguments):
+        first, second = ([lines[0]], [lines[1]]) if arguments.texts else columns(lines, 2, "a pair")
+        for one, other, cosine in zip(first, second, model.similar(first, second), strict=True):
+            facts = {"first": one, "second": other, "cosine": cosine}
+            print(json.dumps(facts, ensure_ascii=False) if arguments.json else f"{cosine:.4f}\t{one}\t{other}")
+        sys.stdout.flush()
+    return 0

@@ -1,0 +1,113 @@
+"""The folders of GLUE (Wang et al. 2018) that are judged here: which files and columns they hold, and what is scored.
+
+A folder has `train.tsv` and `dev.tsv`, packed (.gz) or not. STS-B may come as the STS benchmark, MRPC as its makers
+gave it out: then there is a test set with answers to judge by, and every tenth training pair is the dev set, to choose
+by (GLUE's own choice of as many pairs is not part of it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from regard.core.errors import DataError, UnknownName
+from regard.data.lines import read_lines
+from regard.data.tables import Column, Example, read_examples
+
+_HELD_OUT = 10
+
+
+@dataclass(frozen=True)
+class GlueTask:
+    """`classes` maps what the files say to names, in the order of the classes; empty for a regression."""
+
+    name: str
+    text: Column
+    label: Column
+    other: Column | None = None
+    classes: Mapping[str, str] = field(default_factory=dict)
+    metrics: tuple[str, ...] = ("accuracy",)
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def regression(self) -> bool:
+        return not self.classes
+
+    def path(self, folder: Path, split: str) -> Path:
+        """The file that `train`, `dev` or `test` is read from."""
+        found = self._file(folder, split)
+        if found is None and split == "dev" and self.judged(folder) == "test":
+            found = self._file(folder, "train")
+        if found is None:
+            names = " or ".join(self._names(split))
+            remedy = f"Give the folder of {self.name}, as GLUE's download makes it."
+            raise DataError(f"{folder} lacks {names}", remedy=remedy)
+        return found
+
+    def judged(self, folder: Path) -> str:
+        """The split to score a finished model on: dev, or the test set where its answers are there."""
+        return "dev" if self._file(folder, "test") is None else "test"
+
+    def examples(self, folder: Path, split: str) -> list[Example]:
+        """The examples of a split, with the names of their classes."""
+        path = self.path(folder, split)
+        text, other, label = self._columns(path)
+        found = read_examples(path, text=text, other=other, label=label)
+        if split != "test" and self.judged(folder) == "test":
+            found = [one for row, one in enumerate(found) if (row % _HELD_OUT == 0) == (split == "dev")]
+        if self.regression:
+            return found
+        for row, example in enumerate(found, 1):
+            if example.label not in self.classes:
+                known = ", ".join(self.classes)
+                raise DataError(f"row {row} of {path} has no class", got=repr(example.label[:40]), expected=known)
+        return [Example(one.text, one.other, self.classes[one.label]) for one in found]
+
+    def _names(self, split: str) -> list[str]:
+        # The test.tsv of GLUE's download holds no answers.
+        return [*([f"{split}.tsv"] if split != "test" else []), *self.files.get(split, ())]
+
+    def _file(self, folder: Path, split: str) -> Path | None:
+        if split == "test" and self._file(folder, "dev") is not None:
+            return None  # GLUE's own choice stands
+        found = [folder / (name + packed) for name in self._names(split) for packed in ("", ".gz")]
+        return next((path for path in found if path.is_file()), None)
+
+    def _columns(self, path: Path) -> tuple[Column, Column | None, Column]:
+        if self.name == "STS-B" and next(read_lines(path), "").startswith("index\t"):
+            return "sentence1", "sentence2", "score"
+        return self.text, self.other, self.label
+
+
+TASKS = {
+    task.name: task
+    for task in (
+        GlueTask("SST-2", "sentence", "label", classes={"0": "negative", "1": "positive"}),
+        GlueTask("CoLA", 3, 1, classes={"0": "unacceptable", "1": "acceptable"}, metrics=("matthews",)),
+        GlueTask(
+            "MRPC",
+            "#1 String",
+            "Quality",
+            "#2 String",
+            classes={"0": "not_equivalent", "1": "equivalent"},
+            metrics=("f1", "accuracy"),
+            files={"train": ("msr_paraphrase_train.txt",), "test": ("msr_paraphrase_test.txt",)},
+        ),
+        GlueTask("STS-B", 5, 4, 6, metrics=("pearson", "spearman")),
+        GlueTask(
+            "RTE",
+            "sentence1",
+            "label",
+            "sentence2",
+            classes={"entailment": "entailment", "not_entailment": "not_entailment"},
+        ),
+    )
+}
+
+
+def glue_task(folder: Path) -> GlueTask:
+    """The task that a folder is called by."""
+    if folder.name not in TASKS:
+        raise UnknownName("GLUE task (a folder is called by it)", folder.name, TASKS)
+    return TASKS[folder.name]

@@ -1,0 +1,142 @@
+"""Labelled images on disk, and batches of them.
+
+    pixels    bytes, [C,H,W] of each image one after the other        labels    the number of each image's class
+
+With `shift` and `flip` an image is moved by up to so many pixels each way, black beyond its edge, and mirrored or not.
+That and the order follow from the seed, the epoch and the image's number alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from regard.core.batch import Batch
+from regard.core.errors import DataError, UsageError
+from regard.data import arrays
+from regard.data.arrays import Array
+from regard.data.chance import Dice, Ints
+from regard.data.image_files import ImageSource
+from regard.data.images import ImageForm, Pixels, prepared
+
+_KIND = "regard.images"
+_TOGETHER = 1024
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """Some of the images in a folder; the arrays are mapped, and what is not looked at is not read."""
+
+    pixels: Array
+    """[N,C,H,W], of all images."""
+    labels: Array
+    rows: Ints
+    """Which of them are meant."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @classmethod
+    def open(cls, folder: Path) -> LabelledImages:
+        found, facts = arrays.opened(folder, _KIND)
+        shape = -1, int(facts["channels"]), int(facts["size"]), int(facts["size"])
+        return cls(found["pixels"].reshape(shape), found["labels"], np.arange(len(found["labels"])))
+
+    def split(self, share: float, dice: Dice) -> tuple[LabelledImages, LabelledImages]:
+        """All but a random `share`, and that."""
+        order, count = dice.order(len(self)), max(1, round(share * len(self)))
+        if count >= len(self):
+            raise DataError("too few images to hold some out", got=len(self), expected="2 or more")
+        kept, held_out = (self.rows[np.sort(part)] for part in (order[count:], order[:count]))
+        return LabelledImages(self.pixels, self.labels, kept), LabelledImages(self.pixels, self.labels, held_out)
+
+    def moments(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and deviation of each colour, of pixels from 0 to 1."""
+        levels = np.zeros((self.pixels.shape[1], 256))
+        for at in range(0, len(self), _TOGETHER):
+            some = self.pixels[self.rows[at : at + _TOGETHER]]
+            levels += [np.bincount(some[:, colour].reshape(-1), minlength=256) for colour in range(len(levels))]
+        shares, values = levels / levels.sum(1, keepdims=True), np.arange(256) / 255
+        mean = shares @ values
+        spread = np.sqrt(np.maximum(shares @ values**2 - mean**2, 0))
+        # Images of one colour only have no deviation to divide by.
+        kept = np.where(spread > 1e-4, spread, 1.0)
+        return tuple(round(float(value), 4) for value in mean), tuple(round(float(value), 4) for value in kept)
+
+
+def encode_images(source: ImageSource, folder: Path, *, size: int, channels: int, classes: list[str]) -> LabelledImages:
+    """Write the source's images into the folder, in place of what it held; classes go by their names."""
+    numbers = {name: number for number, name in enumerate(classes)}
+    names = source.classes()
+    if unknown := [name for name in names if name not in numbers]:
+        raise DataError("there are classes that training does not know", got=", ".join(unknown[:5]))
+    facts = {"channels": channels, "size": size}
+    with arrays.writing(folder, _KIND, {"pixels": "|u1", "labels": "<i8"}, facts) as files:
+        for image, label in source.images():
+            if not 0 <= label < len(names):
+                raise DataError("a label is no class", got=label, expected=f"0 to {len(names) - 1}")
+            files["pixels"].write(prepared(image, size, channels))
+            files["labels"].write([numbers[names[label]]])
+        if not files["labels"].items:
+            raise DataError(f"{', '.join(map(str, source.paths()))} holds no images")
+    return LabelledImages.open(folder)
+
+
+class ImageRows:
+    """Batches with `pixel_values` [B,C,H,W] and `labels` [B]; without `shuffle` in order and as they are."""
+
+    def __init__(
+        self,
+        images: LabelledImages,
+        form: ImageForm,
+        *,
+        rows: int,
+        seed: int,
+        shift: int = 0,
+        flip: bool = False,
+        shuffle: bool = True,
+    ) -> None:
+        if not 0 <= seed < 2**64:
+            raise UsageError("the seed is out of range", got=seed, expected="0 to 2^64 - 1")
+        self.images, self.form, self.rows, self.seed = images, form, rows, seed
+        self.shift, self.flip, self.shuffle = shift, flip, shuffle
+        self._latest: tuple[int, Ints] | None = None
+
+    def batches_in_epoch(self, number: int) -> int:
+        return -(-len(self.images) // self.rows)
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch from batch `start` on; every image is in one of them."""
+        count, order = self.batches_in_epoch(number), self._order(number)
+        if not 0 <= start <= count:
+            raise UsageError(f"epoch {number} has no batch {start}", expected=f"0 to {count}")
+        return (self._batch(order[k * self.rows : (k + 1) * self.rows], number) for k in range(start, count))
+
+    def _order(self, number: int) -> Ints:
+        if not 0 <= number < 2**64:
+            raise UsageError("no such epoch", got=number, expected="0, 1, 2, …")
+        if self._latest is None or self._latest[0] != number:
+            count = len(self.images)
+            self._latest = (number, Dice(self.seed, number).order(count) if self.shuffle else np.arange(count))
+        return self._latest[1]
+
+    def _batch(self, rows: Ints, number: int) -> Batch:
+        pixels = np.stack([self._changed(row, number) for row in rows.tolist()])
+        labels = torch.from_numpy(self.images.labels[self.images.rows[rows]].astype(np.int64))
+        return Batch({"pixel_values": self.form.tensor(pixels), "labels": labels}, tuple(rows.tolist()))
+
+    def _changed(self, row: int, number: int) -> Pixels:
+        image: Pixels = self.images.pixels[self.images.rows[row]]
+        if not self.shuffle or not (self.shift or self.flip):
+            return image
+        dice = Dice(self.seed, number, row)
+        down, right = dice.below(2 * self.shift + 1, 2).tolist()
+        if self.shift:
+            around = (self.shift, self.shift)
+            size = image.shape[1:]
+            image = np.pad(image, ((0, 0), around, around))[:, down : down + size[0], right : right + size[1]]
+        return image[:, :, ::-1] if self.flip and dice.share() < 0.5 else image

@@ -1,0 +1,163 @@
+"""Rows for BERT's pretraining: two stretches of text, some of their tokens hidden (Devlin et al. 2019, §3.1, A.1).
+
+A row is a run of sentences of one document that fits into `max_len` tokens. It is cut between two of them (a lone one
+in its middle) into A and B; in half of the rows B is replaced by sentences of another document. Then 15 % of the
+tokens are chosen: 80 % of them become [MASK], 10 % a random token, 10 % stay, and the model is asked for all of them.
+
+Everything random about a row follows from seed, epoch and the row's number alone, so each epoch hides other tokens
+(dynamic masking, Liu et al. 2019), a stopped run goes on with the same rows, and batching changes nothing. Where we
+differ from the published code: a lone sentence is cut instead of always getting a random B, and B is not cut from the
+front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from regard.core.batch import Batch, pad
+from regard.core.errors import DataError, UsageError
+from regard.data.chance import Dice, Ints
+from regard.data.documents import Sentences
+from regard.data.text import Tokenizer
+
+NOT_ASKED = -100
+CHOSEN, HIDDEN, REPLACED = 0.15, 0.8, 0.1
+_POOL = 50
+
+
+class MaskedRows:
+    """Batches with `input_ids`, `attention_mask`, `token_type_ids` and `labels` [B,T], −100 where nothing is asked.
+
+    With `pairs` also `pair_labels` [B]: 0 where B follows A, 1 where it is from elsewhere. Without, a row is one text.
+    """
+
+    def __init__(
+        self,
+        text: Sentences,
+        tokenizer: Tokenizer,
+        *,
+        max_len: int,
+        rows: int,
+        seed: int,
+        pairs: bool = True,
+        shuffle: bool = True,
+    ) -> None:
+        if not 0 <= seed < 2**64:
+            raise UsageError("the seed is out of range", got=seed, expected="0 to 2^64 - 1")
+        if pairs and text.documents < 2:
+            raise DataError(
+                "pairs of sentences need two documents or more",
+                got=text.documents,
+                remedy="Say how they are separated in data.documents, or set data.next_sentence to false.",
+            )
+        self.text, self.tokenizer, self.rows, self.seed = text, tokenizer, rows, seed
+        self.pairs, self.shuffle = pairs, shuffle
+        self.room = max_len - (3 if pairs else 2)
+        self._runs = _packed(text, self.room)
+        marks = tokenizer.specials.marks()
+        self._words = np.array(
+            [i for i in range(tokenizer.vocab_size) if i not in marks and i != tokenizer.specials.unk]
+        )
+        self._latest: tuple[int, list[Ints]] | None = None
+
+    def batches_in_epoch(self, number: int) -> int:
+        return len(self._plan(number))
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch from batch `start` on; every row is in one of them."""
+        plan = self._plan(number)
+        if not 0 <= start <= len(plan):
+            raise UsageError(f"epoch {number} has no batch {start}", expected=f"0 to {len(plan)}")
+        return (self._batch(rows, number) for rows in plan[start:])
+
+    def _plan(self, number: int) -> list[Ints]:
+        if not 0 <= number < 2**64:
+            raise UsageError("no such epoch", got=number, expected="0, 1, 2, …")
+        if self._latest is None or self._latest[0] != number:
+            self._latest = (number, self._planned(number))
+        return self._latest[1]
+
+    def _planned(self, number: int) -> list[Ints]:
+        """Rows of like length together: within pools of some batches, which are drawn anew in each epoch."""
+        lengths = self.text.starts[self._runs[:, 2]] - self.text.starts[self._runs[:, 1]]
+        dice = Dice(self.seed, number)
+        order = dice.order(len(lengths)) if self.shuffle else np.argsort(lengths, kind="stable")
+        pools = [order[at : at + _POOL * self.rows] for at in range(0, len(order), _POOL * self.rows)]
+        order = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools])
+        batches = [order[at : at + self.rows] for at in range(0, len(order), self.rows)]
+        return [batches[k] for k in dice.order(len(batches))] if self.shuffle else batches
+
+    def _batch(self, rows: Ints, number: int) -> Batch:
+        made = [self._row(row, Dice(self.seed, number, row)) for row in rows.tolist()]
+        input_ids, attention_mask = pad([ids for ids, _, _, _ in made], value=self.tokenizer.pad)
+        tensors = {
+            "input_ids": input_ids,
+            "attention_mask": attention_mask,
+            "token_type_ids": pad([segments for _, segments, _, _ in made], value=0)[0],
+            "labels": pad([labels for _, _, labels, _ in made], value=NOT_ASKED)[0],
+        }
+        if self.pairs:
+            tensors["pair_labels"] = torch.tensor([elsewhere for _, _, _, elsewhere in made])
+        return Batch(tensors, tuple(rows.tolist()))
+
+    def _row(self, row: int, dice: Dice) -> tuple[list[int], list[int], list[int], int]:
+        """Ids, segments, labels, and whether B is from elsewhere."""
+        document, begin, end = self._runs[row].tolist()
+        cls, sep, elsewhere = self.tokenizer.cls, self.tokenizer.sep, 0
+        if not self.pairs:
+            ids = [cls, *self.text.ids(begin, end), sep]
+            segments = [0] * len(ids)
+        else:
+            first, second = self._halves(begin, end, dice)
+            elsewhere = int(dice.share() < 0.5)
+            if elsewhere:
+                second = self._foreign(document, self.room - len(first), dice)
+            ids = [cls, *first, sep, *second, sep]
+            segments = [0] * (len(first) + 2) + [1] * (len(second) + 1)
+        hidden, labels = self._hidden(np.array(ids), dice)
+        return hidden.tolist(), segments, labels.tolist(), elsewhere
+
+    def _halves(self, begin: int, end: int, dice: Dice) -> tuple[list[int], list[int]]:
+        if end - begin > 1:
+            middle = begin + 1 + int(dice.below(end - begin - 1, 1)[0])
+            return self.text.ids(begin, middle), self.text.ids(middle, end)
+        ids = self.text.ids(begin, end)
+        return ids[: len(ids) // 2], ids[len(ids) // 2 :]
+
+    def _foreign(self, document: int, room: int, dice: Dice) -> list[int]:
+        """Sentences of another document, from a random one on, as far as there is room."""
+        other = int(dice.below(self.text.documents - 1, 1)[0])
+        first, last = self.text.firsts[other + (other >= document) :][:2].tolist()
+        begin = first + int(dice.below(last - first, 1)[0])
+        end = begin + 1
+        while end < last and self.text.starts[end + 1] - self.text.starts[begin] <= room:
+            end += 1
+        return self.text.ids(begin, end)[:room]
+
+    def _hidden(self, ids: Ints, dice: Dice) -> tuple[Ints, Ints]:
+        places = np.flatnonzero((ids != self.tokenizer.cls) & (ids != self.tokenizer.sep))
+        count = max(1, round(CHOSEN * len(places)))
+        chosen = places[dice.order(len(places))[:count]]
+        share, random = dice.shares(count), self._words[dice.below(len(self._words), count)]
+        kept = np.where(share < HIDDEN + REPLACED, random, ids[chosen])
+        labels = np.full_like(ids, NOT_ASKED)
+        labels[chosen] = ids[chosen]
+        ids[chosen] = np.where(share < HIDDEN, self.tokenizer.mask, kept)
+        return ids, labels
+
+
+def _packed(text: Sentences, room: int) -> Ints:
+    """(document, first sentence, end) of each row: as many sentences of a document as fit, from its first on."""
+    runs, starts = [], np.asarray(text.starts)
+    for document in range(text.documents):
+        begin, last = text.firsts[document : document + 2].tolist()
+        while begin < last:
+            # The last sentence whose end is still within the room; a single one always is.
+            end = int(np.searchsorted(starts, starts[begin] + room, side="right")) - 1
+            end = min(max(end, begin + 1), last)
+            runs.append((document, begin, end))
+            begin = end
+    return np.array(runs, dtype=np.int64)

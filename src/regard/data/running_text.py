@@ -1,0 +1,168 @@
+"""Running text: files of any size (plain, .gz, .xz) as one long row of tokens on disk.
+
+A line end is text like any other character. A text is encoded in pieces of some ten thousand characters, cut before a
+space inside a line, where every kind of tokenizer would cut as well; a tokenizer that opens each text with a space of
+its own gets the piece without it. So the tokens are those of the whole text, and decode to it.
+
+`documents` says where one document ends and the next begins: nowhere, with the file, at empty lines, or at headings
+such as " = Title = " (WikiText).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from regard.core.errors import DataError
+from regard.data import arrays
+from regard.data.arrays import Array
+from regard.data.lines import read_lines
+from regard.data.text import Tokenizer
+
+Documents = Literal["none", "files", "blank_lines", "headings"]
+_KIND = "regard.running_text"
+_PIECE = 50_000
+_TOGETHER = 16
+_CUT = re.compile(r"(?<=\S) (?=\w)")
+_HEADING = re.compile(r" ?= [^=].* = ?$")
+
+
+@dataclass(frozen=True)
+class RunningText:
+    """Characters `start` to `end` of the files, one after the other; `end` None: to the last."""
+
+    paths: tuple[Path, ...]
+    documents: Documents = "none"
+    start: int = 0
+    end: int | None = None
+
+    def length(self) -> int:
+        """How many characters there are, line ends included. This reads the files once."""
+        return sum(len(line) for line in self.lines() if line is not None)
+
+    def split(self, share: float) -> tuple[RunningText, RunningText]:
+        """All but the last `share` of the text, and the rest."""
+        middle = int(self.length() * (1 - share))
+        first = RunningText(self.paths, self.documents, self.start, self.start + middle)
+        return first, RunningText(self.paths, self.documents, self.start + middle, self.end)
+
+    def lines(self) -> Iterator[str | None]:
+        """Lines with their ends, and None where a document ends; the last one ends with the text."""
+        place, fresh = 0, True
+        for line in self._all_lines():
+            if line is None:
+                if not fresh:
+                    yield None
+                fresh = True
+                continue
+            begin, place = place, place + len(line)
+            kept = line[max(self.start - begin, 0) : None if self.end is None else max(self.end - begin, 0)]
+            if kept:
+                fresh = fresh and not kept.strip()
+                yield kept
+            if self.end is not None and place >= self.end:
+                return
+
+    def pieces(self) -> Iterator[str | None]:
+        """The same text in longer pieces."""
+        held: list[str] = []
+        size, due = 0, _PIECE
+        for line in self.lines():
+            if line is None:
+                yield from ["".join(held)] if held else []
+                yield None
+                held, size, due = [], 0, _PIECE
+                continue
+            held.append(line)
+            size += len(line)
+            if size >= due:
+                *done, last = _cut("".join(held))
+                yield from done
+                held, size, due = [last], len(last), len(last) + _PIECE
+        if held:
+            yield "".join(held)
+
+    def _all_lines(self) -> Iterator[str | None]:
+        for path in self.paths:
+            for line in read_lines(path):
+                if self.documents == "headings" and _HEADING.match(line):
+                    yield None
+                yield line + "\n"
+                if self.documents == "blank_lines" and not line.strip():
+                    yield None
+            if self.documents != "none":
+                yield None
+
+
+def _cut(text: str) -> list[str]:
+    """Pieces that begin with a space, but for the first; the last may still grow.
+
+    Where no line has spaces, as in Chinese, they begin after a line end, or anywhere if there is none for long.
+    """
+    parts, begin = [], 0
+    while len(text) - begin >= _PIECE:
+        least, most = begin + _PIECE - 1, begin + 4 * _PIECE
+        found = _CUT.search(text, least, most)
+        if found is None and len(text) < most:
+            break
+        end = found.start() if found is not None else text.find("\n", least, most) + 1 or most
+        parts.append(text[begin:end])
+        begin = end
+    return [*parts, text[begin:]]
+
+
+def encode_text(text: RunningText, tokenizer: Tokenizer, folder: Path, *, ends: bool = False) -> TokenText:
+    """Write the text as token ids into the folder, in place of what it held, and open it.
+
+    `ends` puts `</s>` after every document.
+    """
+    facts = {"characters": 0, "words": 0}
+    stream, inside = iter(text.pieces()), False
+    with arrays.writing(folder, _KIND, {"tokens": arrays.id_type(tokenizer.vocab_size)}, facts) as files:
+        while chunk := list(islice(stream, _TOGETHER)):
+            whole = [piece for piece in chunk if piece is not None]
+            facts["characters"] += sum(map(len, whole))
+            facts["words"] += sum(len(piece.split()) + piece.count("\n") for piece in whole)
+            texts = []
+            for piece in chunk:
+                if piece is not None:
+                    texts.append(_joined(piece, tokenizer) if inside else piece)
+                inside = piece is not None
+            encoded = iter(tokenizer.encode_batch(texts))
+            for piece in chunk:
+                if piece is not None:
+                    files["tokens"].write(next(encoded))
+                elif ends:
+                    files["tokens"].write([tokenizer.eos])
+        if files["tokens"].items < 2:
+            names = ", ".join(map(str, text.paths))
+            raise DataError(
+                f"{names} holds too little text", got=f"{files['tokens'].items} tokens", expected="2 or more"
+            )
+    return TokenText.open(folder)
+
+
+def _joined(piece: str, tokenizer: Tokenizer) -> str:
+    """A piece as it goes on after another: without its space where the tokenizer adds one itself."""
+    if not _CUT.match(f"x{piece[:2]}", 1):
+        return piece
+    (letter,) = tokenizer.encode_batch([piece[1:2]])
+    return piece[1:] if tokenizer.decode([*letter, *letter]) == f"{piece[1:2]} {piece[1:2]}" else piece
+
+
+@dataclass(frozen=True)
+class TokenText:
+    """Encoded running text: the ids of all of it, mapped, and what they stand for; a line end counts as a word."""
+
+    tokens: Array
+    characters: int
+    words: int
+
+    @classmethod
+    def open(cls, folder: Path) -> TokenText:
+        found, facts = arrays.opened(folder, _KIND)
+        return cls(found["tokens"], int(facts["characters"]), int(facts["words"]))

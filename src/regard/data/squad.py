@@ -1,0 +1,54 @@
+"""Questions about paragraphs, as SQuAD's JSON holds them (Rajpurkar et al. 2016; unanswerable ones 2018)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.core.errors import DataError
+from regard.data.lines import open_lines
+
+
+@dataclass(frozen=True)
+class Question:
+    """`answers` are texts of the context with the place of their first character; none: it cannot be answered."""
+
+    id: str
+    text: str
+    context: str
+    answers: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        return tuple(text for text, _ in self.answers)
+
+
+def read_squad(path: Path) -> list[Question]:
+    """All questions of a file, plain or packed (.gz, .xz)."""
+    try:
+        articles = json.loads(b"\n".join(open_lines(path)))["data"]
+        found = [
+            _question(entry, paragraph["context"])
+            for article in articles
+            for paragraph in article["paragraphs"]
+            for entry in paragraph["qas"]
+        ]
+    except DataError:
+        raise
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        wanted = '{"data": [{"paragraphs": [{"context": …, "qas": [{"question", "id", "answers"}]}]}]}'
+        got = f"{type(error).__name__}: {error}"[:200]
+        raise DataError(f"{path} is not in SQuAD's form", got=got, expected=wanted) from error
+    if not found:
+        raise DataError(f"{path} holds no questions")
+    return found
+
+
+def _question(entry: dict[str, Any], context: Any) -> Question:
+    answers = [] if entry.get("is_impossible") else entry.get("answers", [])
+    places = tuple((str(answer["text"]), int(answer["answer_start"])) for answer in answers)
+    if not isinstance(context, str) or not isinstance(entry["question"], str):
+        raise TypeError("a context or question that is no text")
+    return Question(str(entry["id"]), entry["question"], context, places)

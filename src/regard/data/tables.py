@@ -1,0 +1,78 @@
+"""Tables of text: lines of cells between tabs, without quoting, or comma-separated with it (.csv); packed or not.
+
+Columns are called by their number from 0 on, or by name where the first line holds the names.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.core.errors import DataError, UnknownName
+from regard.data.lines import read_lines
+
+Column = str | int
+
+
+@dataclass(frozen=True)
+class Example:
+    """One or two texts, and what is said of them ("" where nothing is asked for)."""
+
+    text: str
+    other: str | None = None
+    label: str = ""
+
+
+def read_examples(
+    path: Path, *, text: Column, other: Column | None = None, label: Column | None = None, header: bool | None = None
+) -> list[Example]:
+    """The rows of a table; blank lines are passed over. `header` None: there is one where a column is named."""
+    wanted = [column for column in (text, other, label) if column is not None]
+    found = []
+    for cells in read_table(path, wanted, header):
+        rest = iter(cells)
+        one, two = next(rest), next(rest) if other is not None else None
+        found.append(Example(one, two, next(rest) if label is not None else ""))
+    if not found:
+        raise DataError(f"{path} holds no rows", remedy="Check the file, and data's header.")
+    return found
+
+
+def read_table(path: Path, columns: Sequence[Column], header: bool | None = None) -> Iterator[list[str]]:
+    """The asked columns of each row, in the order they are asked for."""
+    lines = _rows(path)
+    if header or (header is None and any(isinstance(column, str) for column in columns)):
+        _, names = next(lines, (0, []))
+    else:
+        names = []
+    places = [_place(path, column, names) for column in columns]
+    for number, cells in lines:
+        if len(cells) <= max(places):
+            wanted = f"at least {max(places) + 1}"
+            raise DataError(f"line {number} of {path} lacks a column", got=f"{len(cells)} columns", expected=wanted)
+        yield [cells[place] for place in places]
+
+
+def _place(path: Path, column: Column, names: Sequence[str]) -> int:
+    if isinstance(column, int):
+        if column < 0:
+            raise DataError(f"{path} has no column {column}", expected="a number from 0 on, or a name")
+        return column
+    if column not in names:
+        raise UnknownName(f"column of {path}", column, names)
+    return names.index(column)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Cells with the number of the line they end in."""
+    kind = next((suffix for suffix in reversed(path.suffixes) if suffix.lower() not in (".gz", ".xz")), "")
+    if kind.lower() != ".csv":
+        yield from ((n, line.split("\t")) for n, line in enumerate(read_lines(path), 1) if line.strip())
+        return
+    reader = csv.reader((line + "\n" for line in read_lines(path)), strict=True)
+    try:
+        yield from ((reader.line_num, cells) for cells in reader if cells)
+    except csv.Error as error:
+        raise DataError(f"line {reader.line_num} of {path} is no CSV", got=error, remedy="Check its quotes.") from error

@@ -1,0 +1,69 @@
+"""One or two texts as the rows that BERT reads (Devlin et al. 2019, fig. 2): [CLS] a [SEP] or [CLS] a [SEP] b [SEP].
+
+Segment 0 is the first text with its marks, segment 1 the second. Where two texts are too long together, the longer one
+gives way first, and once both have the same length both do, as `transformers` cuts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from regard.core.batch import pad
+from regard.core.errors import UsageError
+from regard.data.text.tokenizer import Tokenizer
+
+Row = tuple[list[int], list[int]]
+
+
+def bert_rows(
+    tokenizer: Tokenizer, texts: Sequence[str], others: Sequence[str] | None = None, max_len: int = 512
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`input_ids`, `attention_mask` (True at real tokens) and `token_type_ids`, each [B,T]; T is the longest row's."""
+    return stacked(tokenizer, rows(tokenizer, texts, others, max_len))
+
+
+def rows(tokenizer: Tokenizer, texts: Sequence[str], others: Sequence[str] | None, max_len: int) -> list[Row]:
+    """The ids of each row and their segments, not filled up."""
+    firsts = tokenizer.encode_batch(texts)
+    if others is None:
+        return [join(tokenizer, first, None, max_len) for first in firsts]
+    if len(others) != len(texts):
+        got = f"{len(texts)} first texts, {len(others)} second ones"
+        raise UsageError("pairs of texts need as many of each", got=got, remedy="Give two lists of one length.")
+    seconds = tokenizer.encode_batch(others)
+    return [join(tokenizer, *pair, max_len) for pair in zip(firsts, seconds, strict=True)]
+
+
+def join(tokenizer: Tokenizer, first: Sequence[int], second: Sequence[int] | None, max_len: int) -> Row:
+    """One row of the tokens of one or two texts, cut to `max_len` with its marks."""
+    marks = 2 if second is None else 3
+    if max_len < marks:
+        raise UsageError("max_len is too small", got=max_len, expected=f"{marks} or more, for the marks alone")
+    one, two = kept(len(first), 0 if second is None else len(second), max_len - marks)
+    ids = [tokenizer.cls, *first[:one], tokenizer.sep]
+    segments = [0] * len(ids)
+    if second is not None:
+        ids += [*second[:two], tokenizer.sep]
+        segments += [1] * (two + 1)
+    return ids, segments
+
+
+def kept(first: int, second: int, room: int) -> tuple[int, int]:
+    """How much of two lengths stays, the longer one cut first."""
+    short, long = sorted((first, second))
+    if short + long > room:
+        long = max(short, room - short)
+        if short + long > room:
+            short = room // 2
+            long = short + room % 2
+    return (long, short) if first > second else (short, long)
+
+
+def stacked(tokenizer: Tokenizer, made: Sequence[Row]) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows as tensors, filled up to the longest."""
+    input_ids, attention_mask = pad([ids for ids, _ in made], value=tokenizer.filler)
+    token_type_ids, _ = pad([segments for _, segments in made], value=0)
+    return input_ids, attention_mask, token_type_ids.to(torch.int64)

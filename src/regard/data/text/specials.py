@@ -1,0 +1,81 @@
+"""Which tokens are marks and not text: of our own vocabularies always the same four, of others what their files say.
+
+The files are those of Hugging Face: `tokenizer_config.json` and `special_tokens_map.json` name a mark's token
+(`"pad_token": "[PAD]"`, or a mapping with its `content`), a model's `config.json` its id (`"pad_token_id": 0`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import tokenizers
+
+from regard.core.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Specials:
+    """The ids of the marks, None where there is no such mark."""
+
+    pad: int | None = None
+    unk: int | None = None
+    bos: int | None = None
+    eos: int | None = None
+    cls: int | None = None
+    sep: int | None = None
+    mask: int | None = None
+
+    def need(self, name: str) -> int:
+        """The id of a mark that the caller cannot do without."""
+        found = getattr(self, name)
+        if found is None:
+            have = ", ".join(key for key, value in asdict(self).items() if value is not None) or "none"
+            raise UsageError(
+                f"the tokenizer has no {name} token", got=f"marks: {have}", remedy="Use a model that was made with one."
+            )
+        assert isinstance(found, int)
+        return found
+
+    def marks(self) -> frozenset[int]:
+        """The ids that no text may become; unknown text does become the unknown token."""
+        return frozenset(id for name, id in asdict(self).items() if id is not None and name != "unk") - {self.unk}
+
+
+NAMES = tuple(field.name for field in fields(Specials))
+OURS = Specials(pad=0, unk=1, bos=2, eos=3)
+BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+BERT_SPECIALS = Specials(pad=0, unk=1, cls=2, sep=3, mask=4)
+
+
+def found(inner: tokenizers.Tokenizer, *sources: Mapping[str, Any]) -> Specials:
+    """The marks that the files name, each by the first of them that names one of the vocabulary's tokens."""
+    size = top(inner)
+    ids: dict[str, int] = {}
+    for source in sources:
+        for name in NAMES:
+            text, number = spelt(source.get(f"{name}_token")), source.get(f"{name}_token_id")
+            # Llama 3 has several ids that end a text; the first is the one to write.
+            number = number[0] if isinstance(number, list) and number else number
+            id = inner.token_to_id(text) if text is not None else number
+            if name not in ids and type(id) is int and 0 <= id < size:
+                ids[name] = id
+    return Specials(**ids)
+
+
+def spelt(entry: Any) -> str | None:
+    """The text of a token, given as it is or with its settings."""
+    entry = entry.get("content") if isinstance(entry, Mapping) else entry
+    return entry if isinstance(entry, str) else None
+
+
+def named(inner: tokenizers.Tokenizer, specials: Specials) -> dict[str, str]:
+    """`{"pad_token": "[PAD]", …}`: what `found` reads again."""
+    known = {name: id for name, id in asdict(specials).items() if id is not None}
+    return {f"{name}_token": str(inner.id_to_token(id)) for name, id in known.items()}
+
+
+def top(inner: tokenizers.Tokenizer) -> int:
+    """One more than the highest id; a foreign vocabulary may have gaps below it."""
+    return max(inner.get_vocab().values(), default=-1) + 1

@@ -1,0 +1,64 @@
+"""Rows of tokens in memory, as BERT reads them: one text, two texts in one row, or two rows that belong together.
+
+Fine-tuning sets are small: a hundred thousand sentences take a few dozen megabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.chance import Ints
+from regard.data.tables import Example
+from regard.data.text import Tokenizer
+from regard.data.text.rows import Row, rows, stacked
+
+
+class TextRows:
+    """`input_ids`, `attention_mask`, `token_type_ids` [B,T], and `labels` [B] where they are given."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, examples: Sequence[Example], labels: Tensor | None = None, *, max_len: int
+    ) -> None:
+        assert labels is None or len(labels) == len(examples)
+        pairs = [example.other for example in examples if example.other is not None]
+        assert len(pairs) in (0, len(examples)), "examples are single texts or pairs"
+        self._tokenizer, self._labels = tokenizer, labels
+        self._rows = rows(tokenizer, [example.text for example in examples], pairs or None, max_len)
+        self.lengths: Ints = np.array([len(ids) for ids, _ in self._rows], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def tensors(self, rows: Sequence[int]) -> dict[str, Tensor]:
+        found = _named(self._tokenizer, [self._rows[row] for row in rows])
+        return found if self._labels is None else {**found, "labels": self._labels[torch.tensor(rows)]}
+
+
+class TwinRows:
+    """Two texts, each a row of its own: the second's tensors are called `other_…`."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, examples: Sequence[Example], labels: Tensor | None = None, *, max_len: int
+    ) -> None:
+        alone = [[Example(one.text) for one in examples], [Example(one.other or "") for one in examples]]
+        self._sides = [TextRows(tokenizer, texts, max_len=max_len) for texts in alone]
+        self._labels = labels
+        # Both sides are filled up on their own; together they hold at most this.
+        self.lengths: Ints = 2 * np.maximum(self._sides[0].lengths, self._sides[1].lengths)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def tensors(self, rows: Sequence[int]) -> dict[str, Tensor]:
+        first, second = (side.tensors(rows) for side in self._sides)
+        found = {**first, **{f"other_{name}": tensor for name, tensor in second.items()}}
+        return found if self._labels is None else {**found, "labels": self._labels[torch.tensor(rows)]}
+
+
+def _named(tokenizer: Tokenizer, made: Sequence[Row]) -> dict[str, Tensor]:
+    input_ids, attention_mask, token_type_ids = stacked(tokenizer, made)
+    return {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}

@@ -1,0 +1,47 @@
+"""Images to classes: files, or images that are open already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.core.errors import UsageError
+from regard.data.images import ImageForm
+from regard.pipelines._loaded import Loaded
+from regard.pipelines.classification import Classified
+
+
+class ImageClassificationPipeline(Loaded):
+    """How images are prepared is stored with the model."""
+
+    @property
+    def form(self) -> ImageForm:
+        return ImageForm.parse(self.stored.extra["image"], "how images are prepared")
+
+    def classify(self, images: Sequence[str | Path | Any], *, rows: int = 32) -> list[Classified]:
+        """The class of each image."""
+        if isinstance(images, (str, Path)):
+            raise UsageError("images are given as a list", got="one path", remedy="Put it into a list.")
+        if not self.config.n_labels:
+            raise UsageError("this encoder of images has no classifier", remedy="Use embed(), or fine-tune it.")
+        found: list[Classified] = []
+        names = self.stored.extra.get("labels") or [f"LABEL_{i}" for i in range(self.config.n_labels)]
+        for start in range(0, len(images), rows):
+            with torch.inference_mode():
+                logits = self.model(self.form.read(images[start : start + rows])).logits
+            for row in logits.float().softmax(-1).tolist():
+                scores = dict(zip(names, row, strict=True))
+                best = max(scores, key=scores.__getitem__)
+                found.append(Classified(best, scores[best], scores))
+        return found
+
+    def embed(self, images: Sequence[str | Path | Any], *, rows: int = 32) -> torch.Tensor:
+        """The pooled vector of each image [N,D]."""
+        parts = []
+        for start in range(0, len(images), rows):
+            with torch.inference_mode():
+                parts.append(self.model(self.form.read(images[start : start + rows])).pooled)
+        return torch.cat(parts).clone() if parts else torch.empty(0, self.config.d_model)

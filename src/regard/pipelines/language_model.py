@@ -1,0 +1,156 @@
+"""Text that goes on: a prompt in, what the model writes after it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.core.errors import LengthError, UsageError
+from regard.decoding import Search, decode
+from regard.pipelines._loaded import Loaded, check_texts
+
+_NONE = -1
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written after one prompt; `finished` is False where the length ran out before the end mark came."""
+
+    prompt: str
+    text: str
+    log_prob: float
+    finished: bool
+    tokens: list[int] = field(repr=False)
+
+
+class LanguageModelPipeline(Loaded):
+    """Writes on from prompts; a batch of prompts of any lengths gives what each gives alone."""
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        *,
+        max_tokens: int | None = None,
+        rows: int = 16,
+        first: int = 0,
+        on_text: Callable[[str], None] | None = None,
+        **search: Any,
+    ) -> list[Written]:
+        """What comes after each prompt, by the model's own `Search` options and those given here.
+
+        `max_tokens` new ones at most: as stored with the model, or 100. A temperature, top_k, top_p or min_p means
+        sampling. `first` numbers the first prompt, which sampling depends on. `on_text` is given each new piece of text
+        as it is written, for a single prompt.
+        """
+        check_texts(prompts)
+        if on_text is not None and len(prompts) != 1:
+            raise UsageError("only one prompt can be written as it comes", got=f"{len(prompts)} prompts")
+        max_tokens = max_tokens or self.stored.search.max_length or 100
+        options = self._options(search, max_tokens)
+        encoded = [self.prompt_ids(prompt) for prompt in prompts]
+        self._check_room(encoded)
+        results: list[Written | None] = [None] * len(prompts)
+        order = sorted(range(len(prompts)), key=lambda i: len(encoded[i]))
+        for start in range(0, len(order), rows):
+            chosen = order[start : start + rows]
+            show = self._shower(encoded[chosen[0]], on_text) if on_text else None
+            found = self.decode_ids(
+                [encoded[i] for i in chosen], options, numbers=[first + i for i in chosen], show=show
+            )
+            for place, (tokens, log_prob, finished) in zip(chosen, found, strict=True):
+                text = self._continued(encoded[place], tokens)
+                results[place] = Written(prompts[place], text, log_prob, finished, tokens)
+        return [one for one in results if one is not None]
+
+    def prompt_ids(self, prompt: str) -> list[int]:
+        """The tokens of a prompt, after the beginning mark where the model knows one and wants it."""
+        (ids,) = self.tokenizer.encode_batch([prompt])
+        bos = self._mark("bos")
+        if (self.stored.extra.get("begin") or not ids) and bos != _NONE:
+            ids = [bos, *ids]
+        if not ids:
+            raise UsageError("an empty prompt needs a model with a beginning mark", remedy="Give a word to begin with.")
+        return ids
+
+    def decode_ids(
+        self,
+        rows: Sequence[Sequence[int]],
+        options: Search,
+        *,
+        numbers: Sequence[int] | None = None,
+        show: Callable[[Tensor], None] | None = None,
+    ) -> list[tuple[list[int], float, bool]]:
+        """For each row of ids: the new ids, their log-probability, and whether the end mark came."""
+        found = decode(
+            self.model,
+            {},
+            options,
+            bos=[row[0] for row in rows],
+            eos=self._mark("eos"),
+            pad=self._mark("pad"),
+            lengths=torch.tensor([len(row) - 1 for row in rows]),
+            prefixes=[list(row[1:]) for row in rows],
+            rows=numbers,
+            on_step=show,
+        )
+        pairs = zip(rows, (hypotheses[0] for hypotheses in found), strict=True)
+        return [(best.tokens[len(row) - 1 :], best.log_prob, best.finished) for row, best in pairs]
+
+    def perplexity(self, text: str, *, context: int | None = None) -> float:
+        """exp of the mean loss of the text's tokens, read in stretches of `context` tokens."""
+        ids = torch.tensor(self.prompt_ids(text))
+        context = context or getattr(self.model, "longest", None) or self.config.max_len
+        losses = []
+        with torch.inference_mode():
+            for start in range(0, len(ids) - 1, context):
+                part = ids[start : start + context + 1]
+                logits = self.model(part[None, :-1]).logits[0].float()
+                losses.append(torch.nn.functional.cross_entropy(logits, part[1:], reduction="none"))
+        return float(torch.cat(losses).double().mean().exp())
+
+    def _options(self, search: dict[str, Any], max_tokens: int) -> Search:
+        sampling = any(search.get(name) is not None for name in ("temperature", "top_k", "top_p", "min_p"))
+        known = {**self.stored.search.model_dump(), "max_length": None, "max_ratio": 1.0, "max_extra": max_tokens}
+        given = {name: value for name, value in search.items() if value is not None}
+        return Search.parse({**known, **({"sample": True} if sampling else {}), **given}, "search options")
+
+    def _check_room(self, encoded: list[list[int]]) -> None:
+        longest = getattr(self.model, "longest", None)
+        for number, ids in enumerate(encoded, start=1):
+            if longest is not None and len(ids) >= longest:
+                raise LengthError(
+                    f"prompt {number} leaves no room to write",
+                    got=f"{len(ids)} tokens",
+                    expected=f"fewer than the model's {longest}",
+                    remedy="Shorten the prompt.",
+                )
+
+    def _continued(self, prompt: list[int], tokens: list[int]) -> str:
+        """The text of the new tokens: what the whole has more than the prompt, since pieces may join at the seam."""
+        before, whole = self.tokenizer.decode(prompt), self.tokenizer.decode([*prompt, *tokens])
+        return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(tokens)
+
+    def _shower(self, prompt: list[int], on_text: Callable[[str], None]) -> Callable[[Tensor], None]:
+        shown = ""
+
+        def show(tokens_NT: Tensor) -> None:
+            nonlocal shown
+            new = tokens_NT[0].tolist()[len(prompt) - 1 :]
+            text = self._continued(prompt, new)
+            # A character of several tokens shows as a replacement mark until it is whole.
+            if new and text.startswith(shown) and not text.endswith("\ufffd"):
+                on_text(text[len(shown) :])
+                shown = text
+
+        return show
+
+    def _mark(self, name: str) -> int:
+        known = self.stored.extra.get("tokens", {})
+        found = known.get(name)
+        if found is None and not known and self.stored.source_tokenizer is not None:
+            found = getattr(self.stored.source_tokenizer.specials, name)
+        return _NONE if found is None else int(found)

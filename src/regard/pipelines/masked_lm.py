@@ -1,0 +1,61 @@
+"""Words for gaps: "Paris is the [MASK] of France." and what may stand there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from regard.core.errors import UsageError
+from regard.pipelines._loaded import check_length, check_texts
+from regard.pipelines.sentence_similarity import SentenceSimilarityPipeline
+
+GAP = "[MASK]"
+
+
+@dataclass(frozen=True)
+class Filling:
+    """One word that may stand in one gap."""
+
+    token: str
+    probability: float
+    text: str
+    """The whole text with this word in the gap, and other gaps as they were."""
+
+
+class MaskedLmPipeline(SentenceSimilarityPipeline):
+    """Fills gaps; it is an encoder too, so it can embed."""
+
+    def fill(self, texts: Sequence[str], *, top: int = 5) -> list[list[list[Filling]]]:
+        """For each text, for each of its gaps, the `top` most probable words."""
+        check_texts(texts)
+        return [self._fill(text, top) for text in texts]
+
+    def _fill(self, text: str, top: int) -> list[list[Filling]]:
+        tokenizer, parts = self.tokenizer, text.split(GAP)
+        if len(parts) < 2:
+            raise UsageError(
+                f"there is no {GAP} to fill", got=text[:60], remedy=f"Write {GAP} where a word is missing."
+            )
+        ids = [tokenizer.cls]
+        for number, part in enumerate(tokenizer.encode_batch(parts)):
+            ids += ([tokenizer.mask] if number else []) + part
+        ids.append(tokenizer.sep)
+        check_length(len(ids), self.model.longest, "the text")
+        gaps = [place for place, token in enumerate(ids) if token == tokenizer.mask]
+        with torch.inference_mode():
+            logits = self.model(torch.tensor([ids])).logits[0, gaps]
+        found = []
+        for number, row in enumerate(logits.float().softmax(-1)):
+            best = row.topk(min(top, len(row)))
+            pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            found.append([self._filling(parts, number, token, value) for token, value in pairs])
+        return found
+
+    def _filling(self, parts: list[str], gap: int, token: int, probability: float) -> Filling:
+        (label,) = self.tokenizer.tokens([token])
+        word = label.removeprefix("##")
+        before, after = GAP.join(parts[: gap + 1]), GAP.join(parts[gap + 1 :])
+        before = before.rstrip() if label.startswith("##") else before
+        return Filling(label, probability, before + word + after)

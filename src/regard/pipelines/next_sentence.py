@@ -1,0 +1,20 @@
+"""Whether one text follows another (BERT's second training task)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from regard.pipelines.classification import ClassificationPipeline, Classified
+
+
+class NextSentencePipeline(ClassificationPipeline):
+    def _named(self, row: list[float]) -> Classified:
+        scores = {"follows": row[0], "does not follow": row[1]}
+        best = max(scores, key=scores.__getitem__)
+        return Classified(best, scores[best], scores)
+
+    def classify(
+        self, texts: Sequence[str], others: Sequence[str] | None = None, *, rows: int = 32
+    ) -> list[Classified]:
+        """Whether each of the others follows its text."""
+        return super().classify(texts, others or [""] * len(texts), rows=rows)

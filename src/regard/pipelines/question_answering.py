@@ -1,0 +1,44 @@
+"""Questions about a text, answered by a stretch of it; long texts are read in overlapping windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from regard.core.errors import DataError
+from regard.data.spans import SpanRows
+from regard.data.squad import Question
+from regard.pipelines._loaded import check_texts
+from regard.pipelines.sentence_similarity import SentenceSimilarityPipeline
+from regard.tasks.question_answering import Answer, answers
+
+
+class QuestionAnsweringPipeline(SentenceSimilarityPipeline):
+    """How long a window, an overlap and an answer may be is stored with the model."""
+
+    def answer(self, questions: Sequence[str], contexts: Sequence[str], *, rows: int = 16) -> list[Answer]:
+        """The answer to each question by the context in its place; "" where the model finds none."""
+        check_texts(questions)
+        check_texts(contexts)
+        if len(questions) != len(contexts):
+            raise DataError(
+                "each question needs a context", got=f"{len(questions)} and {len(contexts)}", expected="as many"
+            )
+        known = self.stored.extra
+        asked = [
+            Question(str(number), text, context, ())
+            for number, (text, context) in enumerate(zip(questions, contexts, strict=True))
+        ]
+        longest = min(known.get("max_len", 384), self.model.longest)
+        made = SpanRows(self.tokenizer, asked, max_len=longest, overlap=min(known.get("overlap", 128), longest // 3))
+        found: dict[int, torch.Tensor] = {}
+        for start in range(0, len(made), rows):
+            chosen = range(start, min(start + rows, len(made)))
+            tensors = made.tensors(chosen)
+            mask = tensors["attention_mask"]
+            with torch.inference_mode():
+                logits = self.model(tensors["input_ids"], mask, tensors["token_type_ids"]).logits.float()
+            found |= {row: logits[place, mask[place]] for place, row in enumerate(chosen)}
+        threshold = known.get("threshold", 0.0) if known.get("unanswerable") else None
+        return answers(made.windows, found, list(contexts), longest=known.get("max_answer", 30), threshold=threshold)

@@ -1,0 +1,35 @@
+"""Sentences as vectors: the mean of an encoder's states over the real tokens, of length 1; likeness is their cosine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.core.errors import DataError
+from regard.pipelines._loaded import TextEncoder
+
+
+class SentenceSimilarityPipeline(TextEncoder):
+    """Any encoder of text can do this; one that was trained for it does it well."""
+
+    def embed(self, texts: Sequence[str], *, rows: int = 32) -> Tensor:
+        """One vector of length 1 a text [N,D]."""
+        found: Tensor | None = None
+        for places, inputs, output in self.outputs(texts, rows=rows):
+            mask = inputs["attention_mask"].to(output.hidden.dtype).unsqueeze(-1)
+            mean = (output.hidden * mask).sum(1) / mask.sum(1).clamp_min(1e-9)
+            vectors = F.normalize(mean, dim=-1)
+            found = vectors.new_empty(len(texts), vectors.shape[1]) if found is None else found
+            found[torch.tensor(places)] = vectors
+        return torch.empty(0, self.config.d_model) if found is None else found.clone()
+
+    def similar(self, texts: Sequence[str], others: Sequence[str], *, rows: int = 32) -> list[float]:
+        """The cosine of each text and the other in its place."""
+        if len(texts) != len(others):
+            raise DataError("the two lists differ in length", got=f"{len(texts)} and {len(others)}", expected="as many")
+        both = self.embed([*texts, *others], rows=rows)
+        cosines: list[float] = (both[: len(texts)] * both[len(texts) :]).sum(-1).tolist()
+        return cosines

@@ -1,0 +1,112 @@
+"""Answers as spans of a context (Devlin et al. 2019, §4.2, 4.3).
+
+    loss = − (log p_start(s) + log p_end(e)) / 2          score of a span = start_s + end_e,  s ≤ e < s + longest
+
+The score of no answer is that of [CLS], the lowest of all windows' (each says whether *it* holds the answer); it wins
+where it is above the best span by more than `threshold`. Padding is never a place: batching changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.core.batch import Batch
+from regard.core.output import Output
+from regard.data.spans import Window
+
+
+class FindsSpans(Protocol):
+    """What this task needs of a model: `logits` [B,T,2] of where an answer begins and ends."""
+
+    def __call__(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Output: ...
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The text with its place in the context, "" where there is none; `margin` is how far it is above no answer."""
+
+    text: str
+    start: int
+    end: int
+    score: float
+    margin: float
+
+
+class QuestionAnswering:
+    """Loss per window; `starts` and `ends` [B] are places in the row, 0 for no answer."""
+
+    def count(self, batch: Batch) -> int:
+        return batch.size
+
+    def loss(self, model: FindsSpans, batch: Batch) -> Tensor:
+        """The loss summed over the batch's windows."""
+        return _loss(logits_of(model, batch), batch)
+
+    def judged(self, model: FindsSpans, batches: Iterable[Batch]) -> tuple[dict[int, Tensor], float]:
+        """The logits [T,2] of each window by its number, and the mean loss."""
+        found: dict[int, Tensor] = {}
+        total = 0.0
+        with torch.no_grad():
+            for batch in batches:
+                logits = logits_of(model, batch)
+                found |= {row: logits[place, batch["attention_mask"][place]] for place, row in enumerate(batch.rows)}
+                total += _loss(logits, batch).item()
+        return found, total / max(len(found), 1)
+
+
+def _loss(logits: Tensor, batch: Batch) -> Tensor:
+    begin = F.cross_entropy(logits[..., 0], batch["starts"], reduction="sum")
+    return (begin + F.cross_entropy(logits[..., 1], batch["ends"], reduction="sum")) / 2
+
+
+def logits_of(model: FindsSpans, batch: Batch) -> Tensor:
+    """Logits [B,T,2], −∞ where there is no token."""
+    found = model(batch["input_ids"], batch["attention_mask"], batch["token_type_ids"]).logits
+    assert found is not None, "the model has no head for spans"
+    return found.float().masked_fill(~batch["attention_mask"].unsqueeze(-1), float("-inf"))
+
+
+def answers(
+    windows: Sequence[Window],
+    logits: Mapping[int, Tensor],
+    contexts: Sequence[str],
+    *,
+    longest: int = 30,
+    threshold: float | None = 0.0,
+) -> list[Answer]:
+    """The best answer to each question; `contexts` are theirs. With `threshold` None there is always an answer."""
+    spans: list[tuple[float, int, int]] = [(float("-inf"), 0, 0)] * len(contexts)
+    nothing = [float("inf")] * len(contexts)
+    for number, window in enumerate(windows):
+        place, both = window.question, logits[number]
+        nothing[place] = min(nothing[place], float(both[0].sum()))
+        spans[place] = max(spans[place], best_span(both, window, longest), key=lambda span: span[0])
+    return [
+        _answer(span, none, context, threshold) for span, none, context in zip(spans, nothing, contexts, strict=True)
+    ]
+
+
+def best_span(logits: Tensor, window: Window, longest: int) -> tuple[float, int, int]:
+    """The score of the best span of a window's context, and its characters: from, to."""
+    count = len(window.offsets)
+    if count == 0:
+        return float("-inf"), 0, 0
+    inside = logits[window.first : window.first + count]
+    scores = inside[:, :1] + inside[:, 1]
+    allowed = torch.ones(count, count, dtype=torch.bool).triu().tril(longest - 1)
+    start, end = divmod(int(scores.masked_fill(~allowed, float("-inf")).argmax()), count)
+    return float(scores[start, end]), window.offsets[start][0], window.offsets[end][1]
+
+
+def _answer(span: tuple[float, int, int], nothing: float, context: str, threshold: float | None) -> Answer:
+    score, start, end = span
+    margin = score - nothing
+    if score == float("-inf") or (threshold is not None and -margin > threshold):
+        return Answer("", 0, 0, nothing, margin)
+    return Answer(context[start:end], start, end, score, margin)

@@ -1,0 +1,75 @@
+"""Sentences as vectors whose cosine says how alike they are (Reimers & Gurevych 2019).
+
+    cosine        (cos(u, v) − score)²: scores from 0 to 1, such as those of the STS benchmark
+    contrastive   − log softmax_j (cos(u_i, v_j) / τ) at j = i, and the same from v to u: pairs that belong together are
+                  told from the others of the batch (Henderson et al. 2017; both directions as in Radford et al. 2021)
+
+Where we differ: other pairs of the batch whose text is the very same as the wanted one are no wrong answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.core.batch import Batch
+from regard.core.output import Output
+
+Mode = Literal["cosine", "contrastive"]
+
+
+class Embeds(Protocol):
+    """What this task needs of a model: `pooled` [B,D], vectors of length 1."""
+
+    def __call__(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Output: ...
+
+
+class SentenceSimilarity:
+    """Loss per pair; `labels` [B] are scores from 0 to 1 where the loss is that of the cosine."""
+
+    def __init__(self, mode: Mode = "cosine", *, temperature: float = 0.05) -> None:
+        self.mode, self.temperature = mode, temperature
+
+    def count(self, batch: Batch) -> int:
+        return batch.size
+
+    def loss(self, model: Embeds, batch: Batch) -> Tensor:
+        """The loss summed over the batch's pairs."""
+        one, other = embedded(model, batch), embedded(model, batch, "other_")
+        if self.mode == "cosine":
+            return F.mse_loss((one * other).sum(-1), batch["labels"], reduction="sum")
+        with torch.autocast("cpu", enabled=False):  # differences of cosines are small, and divided by a small number
+            scores = one @ other.T / self.temperature
+        there, back = (_same(batch[f"{side}input_ids"]) for side in ("other_", ""))
+        right = torch.arange(batch.size)
+        return (
+            F.cross_entropy(scores.masked_fill(there, float("-inf")), right, reduction="sum")
+            + F.cross_entropy(scores.T.masked_fill(back, float("-inf")), right, reduction="sum")
+        ) / 2
+
+    def cosines(self, model: Embeds, batches: Iterable[Batch]) -> Tensor:
+        """The cosine of each pair [N], in the order of the rows."""
+        parts: list[Tensor] = []
+        rows: list[int] = []
+        with torch.no_grad():
+            for batch in batches:
+                parts.append((embedded(model, batch) * embedded(model, batch, "other_")).sum(-1))
+                rows += batch.rows
+        return torch.cat(parts)[torch.tensor(rows).argsort()]
+
+
+def embedded(model: Embeds, batch: Batch, side: str = "") -> Tensor:
+    names = (f"{side}{name}" for name in ("input_ids", "attention_mask", "token_type_ids"))
+    found = model(*(batch[name] for name in names)).pooled
+    assert found is not None, "the model gives no vector for a sentence"
+    return found.float()
+
+
+def _same(ids: Tensor) -> Tensor:
+    """True at [i,j], i ≠ j, where rows i and j are the same text."""
+    same = (ids[:, None] == ids[None]).all(-1)
+    return same & ~torch.eye(len(ids), dtype=torch.bool)

@@ -1,0 +1,192 @@
+"""What every model that reads one sequence or one image must keep: decoders, encoders, and their heads."""
+
+import pytest
+import torch
+
+import regard
+from regard.core import lookup, weights
+from regard.core.errors import LengthError
+from regard.models import config_of, make_model
+
+SMALL = {
+    "gpt2": {"vocab_size": 23, "max_len": 16, "d_model": 24, "n_layers": 2, "n_heads": 3},
+    "llama": {"vocab_size": 23, "max_len": 16, "d_model": 24, "n_layers": 2, "n_heads": 6, "n_kv_heads": 2, "d_ff": 40},
+    "bert": {"vocab_size": 23, "max_len": 16, "d_model": 24, "n_layers": 2, "n_heads": 3, "d_ff": 40},
+    "vit": {"image_size": 8, "patch_size": 4, "d_model": 24, "n_layers": 2, "n_heads": 3, "d_ff": 40},
+}
+POSITIONS = lookup.names("regard.attention.positions")
+WRITERS = [
+    *(("gpt2", {"position": position}) for position in POSITIONS),
+    ("gpt2", {"tie": False, "activation": "relu", "scaled": False}),
+    ("llama", {}),
+    ("llama", {"tie": True, "n_kv_heads": None, "bias": True, "feedforward_bias": True}),
+    ("llama", {"scaling": "linear", "factor": 2.0}),
+    ("llama", {"scaling": "ntk", "factor": 4.0}),
+]
+HEADS = ("none", "masked_lm", "next_sentence", "pretraining", "classes", "token_classes", "span", "sentence")
+READERS = [
+    *(("bert", {"head": head, "n_labels": 3}) for head in HEADS),
+    ("bert", {"head": "masked_lm", "tie": False}),
+    ("vit", {}),
+    ("vit", {"n_labels": 3, "bias": False}),
+    ("vit", {"n_labels": 3, "distilled": True}),
+    ("vit", {"n_labels": 3, "distilled": True, "teacher": True}),
+]
+
+
+def name_of(value):
+    return value if isinstance(value, str) else "-".join(f"{v}" for v in value.values())
+
+
+def make(name, options):
+    torch.manual_seed(0)
+    model = make_model(name, config_of(name, {**SMALL[name], **options}))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+def inputs(name, lengths=(5, 3, 8), *, left=False):
+    generator = torch.Generator().manual_seed(1)
+    if name == "vit":
+        return {"pixel_values": torch.randn(len(lengths), 3, 8, 8, generator=generator)}
+    ids, mask = (
+        torch.zeros(len(lengths), max(lengths), dtype=torch.long),
+        torch.zeros(len(lengths), max(lengths)).bool(),
+    )
+    for row, length in enumerate(lengths):
+        where = slice(max(lengths) - length, None) if left else slice(0, length)
+        ids[row, where], mask[row, where] = torch.randint(1, 23, (length,), generator=generator), True
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def numbers(output):
+    """Everything that the model says, as one list of tensors."""
+    return [
+        tensor for tensor in (output.hidden, output.logits, output.pooled, output.pair_logits) if tensor is not None
+    ]
+
+
+@pytest.mark.parametrize(("name", "options"), WRITERS, ids=name_of)
+def test_one_token_at_a_time_equals_all_at_once(name, options):
+    model = make(name, options).eval()
+    ids = inputs(name, (9, 9))["input_ids"]
+    with torch.no_grad():
+        whole, state = model(ids).logits, model.begin({})
+        steps = [model.step(ids[:, t : t + 1], state) for t in range(4)]
+        rest = model.step(ids[:, 4:], state)
+    torch.testing.assert_close(torch.stack(steps, 1), whole[:, :4], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(rest, whole[:, -1], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize(("name", "options"), WRITERS, ids=name_of)
+def test_padding_on_either_side_changes_nothing(name, options, left):
+    model, lengths = make(name, options).eval(), (5, 3, 8)
+    some = inputs(name, lengths, left=left)
+    with torch.no_grad():
+        together = model(**some).logits
+        for row in range(len(lengths)):
+            real = some["attention_mask"][row]
+            alone = model(some["input_ids"][row : row + 1, real]).logits[0]
+            torch.testing.assert_close(together[row, real], alone, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "options"), READERS, ids=name_of)
+def test_the_rest_of_the_batch_changes_nothing(name, options):
+    model, lengths = make(name, options).eval(), (5, 3, 8)
+    some = inputs(name, lengths)
+    with torch.no_grad():
+        together = numbers(model(**some))
+        for row, length in enumerate(lengths):
+            cut = {
+                key: value[row : row + 1] if name == "vit" else value[row : row + 1, :length]
+                for key, value in some.items()
+            }
+            for one, other in zip(together, numbers(model(**cut)), strict=True):
+                wanted = one[row : row + 1, :length] if name == "bert" and one.dim() == 3 else one[row : row + 1]
+                torch.testing.assert_close(wanted, other, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "options"), [*WRITERS, *READERS], ids=name_of)
+def test_saved_and_loaded_without_allocating_twice(name, options, tmp_path):
+    model = make(name, options).eval()
+    weights.write(tmp_path / "model.safetensors", model.state_dict())
+    empty = make_model(name, model.config, empty=True)
+    assert all(parameter.is_meta for parameter in empty.parameters())
+    weights.load_into(empty, weights.aligned(weights.read(tmp_path / "model.safetensors")))
+    for one, other in zip(numbers(empty.eval()(**inputs(name))), numbers(model(**inputs(name))), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(("name", "options"), [*WRITERS, *READERS], ids=name_of)
+def test_watching_changes_no_bit_and_sees_every_layer(name, options):
+    model, some = make(name, options), inputs(name)
+    torch.manual_seed(3)
+    alone = numbers(model(**some))
+    torch.manual_seed(3)
+    with regard.watch() as record:
+        watched = numbers(model(**some))
+    assert all(torch.equal(one, other) for one, other in zip(alone, watched, strict=True))
+    side = "decoder" if name in ("gpt2", "llama") else "encoder"
+    assert record.sites == [f"{side}.{layer}.self" for layer in range(2)]
+    assert record[f"{side}.0.self"].weights.shape[1] == SMALL[name]["n_heads"]
+
+
+@pytest.mark.parametrize(("name", "options"), [*WRITERS, *READERS], ids=name_of)
+def test_every_parameter_learns_in_either_precision(name, options):
+    for low in (False, True):
+        model = make(name, options)
+        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+            said = numbers(model(**inputs(name)))
+            weighed = [
+                (one.float() * torch.randn(one.shape, generator=torch.Generator().manual_seed(5))).sum() for one in said
+            ]
+        sum(weighed).backward()
+        silent = [key for key, one in model.named_parameters() if one.grad is None or not one.grad.abs().sum() > 0]
+        # A key's bias moves all scores of a row alike; positions past the input were not used; "sentence" keeps a
+        # pooler that it does not read.
+        allowed = ("key.bias", *(("pooler.weight", "pooler.bias") if options.get("head") == "sentence" else ()))
+        assert not [key for key in silent if not key.endswith(allowed)]
+        assert all(one.grad.isfinite().all() for one in model.parameters() if one.grad is not None)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "options", "millions"),
+    [
+        ("gpt2", "small", {}, 124), ("gpt2", "medium", {}, 355), ("gpt2", "large", {}, 774), ("gpt2", "xl", {}, 1558),
+        ("bert", "base", {}, 109), ("bert", "large", {}, 335), ("vit", "base", {"n_labels": 1000}, 87),
+        ("vit", "base", {"n_labels": 1}, 86), ("vit", "large", {"n_labels": 1000}, 304), ("llama", "7b", {}, 6738),
+        ("llama", "stories15m", {}, 15),
+    ],
+)  # fmt: skip
+def test_published_sizes(name, size, options, millions):
+    """Counted without allocating them. BERT's 110M and 340M are its papers' rounding of 109.5M and 335M."""
+    model = make_model(name, config_of(name, options, size=size), empty=True)
+    assert all(parameter.is_meta for parameter in model.parameters())
+    assert round(sum(parameter.numel() for parameter in model.parameters()) / 1e6) == millions
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bert"])
+def test_learned_positions_end_with_a_clear_error(name):
+    with pytest.raises(LengthError, match="got 17 tokens, expected at most 16"):
+        make(name, {})(**inputs(name, (17,)))
+
+
+@pytest.mark.parametrize("scaling", ["none", "linear", "ntk"])
+def test_rotary_positions_go_on_past_the_trained_length(scaling):
+    model = make("llama", {"scaling": scaling, "factor": 2.0}).eval()
+    assert model(**inputs("llama", (40,))).logits.isfinite().all()
+
+
+def test_scaling_changes_long_inputs_as_it_says():
+    """Linear scaling by 2 reads position 2p as position p; NTK leaves the fastest pair as it was."""
+    plain, linear, ntk = (
+        make("llama", {"scaling": kind, "factor": 2.0}).position for kind in ("none", "linear", "ntk")
+    )
+    x = torch.randn(1, 1, 4, 4)
+    even = torch.arange(0, 8, 2)
+    torch.testing.assert_close(linear.rotate(x, even), plain.rotate(x, even // 2))
+    assert ntk.frequencies()[0] == plain.frequencies()[0]
+    torch.testing.assert_close(ntk.frequencies()[-1], plain.frequencies()[-1] / 2)

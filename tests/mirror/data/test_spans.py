@@ -1,0 +1,103 @@
+"""Windows over long contexts: every token is read, answers stand where they were, and what is cut is no answer."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from regard.core.errors import DataError, UsageError
+from regard.data.spans import SpanRows, windows
+from regard.data.squad import Question, read_squad
+from regard.data.text import Tokenizer, make_tokenizer
+
+CONTEXT = " ".join(f"word{n}, Élan the {n}th" for n in range(60))
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return make_tokenizer(
+        "wordpiece", [CONTEXT, "where is it ? " * 5] * 3, vocab_size=200, lowercase=True, marks="bert"
+    )
+
+
+def question(answer: str, *, text: str = "where is it ?") -> Question:
+    answers = ((answer, CONTEXT.index(answer)),) if answer else ()
+    return Question("1", text, CONTEXT, answers)
+
+
+@pytest.mark.parametrize(("max_len", "overlap"), [(32, 0), (48, 10), (40, 39), (1000, 100)])
+def test_windows_cover_the_context(tokenizer: Tokenizer, max_len: int, overlap: int) -> None:
+    found = list(windows(tokenizer, [question("")], max_len=max_len, overlap=overlap))
+    whole = tokenizer.offsets_batch([CONTEXT])[0]
+    assert found[0].offsets[0] == whole[0]
+    assert found[-1].offsets[-1] == whole[-1]
+    assert {place for window in found for place in window.offsets} == set(whole)
+    assert all(len(window.row[0]) == len(window.row[1]) <= max_len for window in found)
+    for before, after in pairwise(found):
+        shared = len(set(before.offsets) & set(after.offsets))
+        assert shared == min(overlap, len(before.offsets) - 1)
+    assert len(found) == 1 or max_len < 1000
+
+
+def test_an_answer_stands_in_the_windows_that_hold_it_whole(tokenizer: Tokenizer) -> None:
+    answer = "Élan the 31th"
+    found = list(windows(tokenizer, [question(answer)], max_len=48, overlap=20))
+    marked = [window for window in found if window.start]
+    assert marked
+    for window in found:
+        begin, end = (window.offsets[place - window.first] if place else (0, 0) for place in (window.start, window.end))
+        if window.start:
+            assert CONTEXT[begin[0] : end[1]] == answer
+            assert window.row[1][window.start] == 1
+        else:
+            place = CONTEXT.index(answer)
+            assert window.offsets[0][0] > place or window.offsets[-1][1] < place + len(answer)
+
+
+def test_rows_are_named_tensors(tokenizer: Tokenizer) -> None:
+    rows = SpanRows(tokenizer, [question("word3"), question("")], max_len=64, overlap=16)
+    found = rows.tensors([0, len(rows) - 1])
+    assert found["starts"][0] > 0
+    assert found["starts"][1] == found["ends"][1] == 0
+    assert found["input_ids"].shape == found["token_type_ids"].shape
+    assert [window.question for window in rows.windows] == sorted(window.question for window in rows.windows)
+
+
+def test_a_misplaced_answer_is_looked_for_and_a_long_question_is_cut(tokenizer: Tokenizer) -> None:
+    odd = Question("1", "where " * 100, CONTEXT, (("word3", 5000),))
+    first = next(windows(tokenizer, [odd], max_len=64, overlap=8))
+    assert CONTEXT[first.offsets[first.start - first.first][0] :].startswith("word3")
+    assert first.first == 32 + 2
+    lost = Question("1", "where", CONTEXT, (("nowhere", 3),))
+    assert all(window.start == 0 for window in windows(tokenizer, [lost], max_len=64, overlap=8))
+    empty = list(windows(tokenizer, [Question("1", "where", "")], max_len=64, overlap=8))
+    assert [len(window.offsets) for window in empty] == [0]
+    for max_len, overlap in ((8, 0), (64, 64), (64, -1)):
+        with pytest.raises(UsageError, match="cannot be made"):
+            list(windows(tokenizer, [odd], max_len=max_len, overlap=overlap))
+
+
+def test_squad_files(data: Path) -> None:
+    for name, count, answered in (("squad2_dev_half", 6078, 2910), ("xquad.en", 1190, 1190)):
+        path = data / "squad" / f"{name}.json.gz"
+        if not path.is_file():
+            pytest.skip(f"no {path}")
+        found = read_squad(path)
+        assert len(found) == count
+        assert sum(bool(question.answers) for question in found) == answered
+        for one in found:
+            assert all(one.context[place : place + len(text)] == text for text, place in one.answers)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"data": [{"paragraphs": [{"context": 1, "qas": [{}]}]}]}', "{"])
+def test_other_files_are_refused(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(content)
+    with pytest.raises(DataError, match=r"a\.json is not in SQuAD's form"):
+        read_squad(path)
+    path.write_text(json.dumps({"data": []}))
+    with pytest.raises(DataError, match=r"a\.json holds no questions"):
+        read_squad(path)

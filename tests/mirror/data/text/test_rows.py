@@ -1,0 +1,55 @@
+"""Rows of one or two texts are those of `transformers`, cut as it cuts them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.core.errors import UsageError
+from regard.data.text import Tokenizer, bert_rows, read_tokenizer
+from regard.data.text.rows import kept
+
+
+@pytest.fixture(scope="module")
+def tokenizer(bert_folder: Path) -> Tokenizer:
+    found = read_tokenizer(bert_folder)
+    assert isinstance(found, Tokenizer)
+    return found
+
+
+@pytest.mark.parametrize("max_len", [3, 4, 7, 8, 32, 512])
+@pytest.mark.parametrize("pairs", [False, True])
+def test_the_same_rows_as_transformers(
+    tokenizer: Tokenizer, bert_folder: Path, texts: list[str], max_len: int, pairs: bool
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.BertTokenizer.from_pretrained(bert_folder)
+    others = [*texts[3:], *texts[:3]] if pairs else None
+    wanted = theirs(texts, others, truncation=True, padding=True, max_length=max_len, return_tensors="pt")
+    ids, mask, segments = bert_rows(tokenizer, texts, others, max_len)
+    assert torch.equal(ids, wanted["input_ids"])
+    assert torch.equal(mask, wanted["attention_mask"].bool())
+    assert torch.equal(segments, wanted["token_type_ids"])
+
+
+@given(first=st.integers(0, 40), second=st.integers(0, 40), room=st.integers(0, 60))
+def test_what_is_kept_fits_and_is_not_too_little(first: int, second: int, room: int) -> None:
+    one, two = kept(first, second, room)
+    assert one <= first
+    assert two <= second
+    assert one + two == min(first + second, room)
+    if (one, two) != (first, second):
+        assert abs(one - two) <= 1 or one == first or two == second
+
+
+def test_wrong_calls(tokenizer: Tokenizer) -> None:
+    with pytest.raises(UsageError, match="as many of each: got 2 first texts, 1"):
+        bert_rows(tokenizer, ["a", "b"], ["c"])
+    with pytest.raises(UsageError, match="max_len is too small"):
+        bert_rows(tokenizer, ["a"], ["c"], 2)
+    ids, mask, segments = bert_rows(tokenizer, [])
+    assert ids.shape == mask.shape == segments.shape == (0, 0)
