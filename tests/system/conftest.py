@@ -48,3 +48,6 @@ def trained(recipe, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("model") / "reverse"
     regard.train(recipe, out, quiet=True)
     return out
+
+
+from tests.system.small_models import bert, bert_tokenizer, gpt2, vit  # noqa: E402, F401 (fixtures)

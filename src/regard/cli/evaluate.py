@@ -1,25 +1,49 @@
-"""Translate a file and score it against references: BLEU and chrF as sacrebleu defines them, with signatures."""
+"""Score a model.
+
+A translation model: --source and --reference; BLEU and chrF as sacrebleu defines them, with signatures. Any model that
+was trained here: the numbers of its own validation, on the data that its recipe held out or, changed as for `train`, on
+other data: regard evaluate out/mnist_vit --data.validation_share 0 --data.validation.images F --data.validation.labels
+G. --suite glue: a table over SST-2, CoLA, MRPC, STS-B and RTE, of a model or of a folder with one for each.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from regard.cli._changes import changes
 from regard.cli._search import add_search, search_options
+from regard.core.errors import UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
-    parser.add_argument("--source", required=True, metavar="FILE", help="lines to translate (plain, .gz or .xz)")
-    parser.add_argument("--reference", required=True, metavar="FILE", help="their translations")
+    parser.add_argument("--source", metavar="FILE", help="lines to translate (plain, .gz or .xz)")
+    parser.add_argument("--reference", metavar="FILE", help="their translations")
+    parser.add_argument(
+        "--recipe", metavar="RECIPE.yaml", help="how to validate, for a model that has no recipe with it"
+    )
+    parser.add_argument("--suite", choices=("glue",), help="a table over several tasks")
+    parser.add_argument("--suite-data", metavar="FOLDER", help="where the suite's data is (default: $REGARD_DATA/glue)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--out", metavar="FILE", help="also write the translations")
     add_search(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.suite:
+        return _suite(arguments)
+    if arguments.source is None and arguments.reference is None:
+        return _validate(arguments)
+    if arguments.source is None or arguments.reference is None or arguments.rest:
+        raise UsageError("--source and --reference belong together", remedy="Give both and nothing of the recipe.")
+    return _translations(arguments)
+
+
+def _translations(arguments: argparse.Namespace) -> int:
     from regard import api
 
     model = api.load(arguments.model)
@@ -34,4 +58,31 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"chrF   {scores.chrf:6.2f}   {scores.chrf_signature}")
     print(f"BLEU   {scores.bleu_tokenised:6.2f}   of words as the files separate them (tokenize=none)")
     print(f"exact  {100 * scores.exact:6.2f}   % of {scores.lines} lines")
+    return 0
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    from regard import api
+
+    found = api.validate(arguments.model, recipe=arguments.recipe, changes=changes(arguments.rest))
+    if arguments.json:
+        print(json.dumps(found))
+        return 0
+    width = max(len(name) for name in found)
+    for name, number in found.items():
+        print(f"{name:{width}}  {number:.4f}")
+    return 0
+
+
+def _suite(arguments: argparse.Namespace) -> int:
+    from regard import api
+
+    rows = api.glue(arguments.model, arguments.suite_data, say=lambda text: print(text, file=sys.stderr, flush=True))
+    if arguments.json:
+        print(json.dumps([asdict(row) for row in rows]))
+        return 0
+    print(f"{'task':6}  {'split':5}  {'how':10}  {'rows':>6}  score")
+    for row in rows:
+        scores = ", ".join(f"{name} {100 * value:.1f}" for name, value in row.scores.items())
+        print(f"{row.task:6}  {row.split:5}  {row.how:10}  {row.rows:>6}  {scores}")
     return 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 
+from regard.cli._changes import changes
 from regard.core.errors import UsageError
 
 
@@ -24,18 +25,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.rest and not arguments.recipe.endswith((".yaml", ".yml", ".json")):
         raise UsageError("the recipe comes first", remedy="regard train RECIPE.yaml --training.lr 1e-3")
     out = Path(arguments.out or Path("out") / Path(arguments.recipe).stem)
-    api.train(arguments.recipe, out, changes=_changes(arguments.rest), quiet=arguments.quiet)
-    print(f'The model is in {out}. Try: echo "…" | regard translate {out}')
+    api.train(arguments.recipe, out, changes=changes(arguments.rest), quiet=arguments.quiet)
+    print(f"The model is in {out}. Try: {api.usage(out)}")
     return 0
-
-
-def _changes(words: list[str]) -> dict[str, str]:
-    """`--training.lr 0.1` or `--training.lr=0.1` → {"training.lr": "0.1"}."""
-    changes, queue = {}, list(words)
-    while queue:
-        word = queue.pop(0)
-        name, equals, value = word.removeprefix("--").partition("=")
-        if not word.startswith("--") or not (equals or queue):
-            raise UsageError(f"cannot read {word!r}", expected="--name value, with a name such as training.lr")
-        changes[name] = value if equals else queue.pop(0)
-    return changes

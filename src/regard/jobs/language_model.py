@@ -43,6 +43,7 @@ class LanguageModelJob:
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"name": "gpt2"},
         "training": {"label_smoothing": 0.0},
+        "search": {"beam": 1},
     }
     metrics = ("loss",)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from regard.core import lookup
 from regard.core.config import Config
@@ -28,5 +29,20 @@ def make_model(name: str, config: Config, *, empty: bool = False) -> nn.Module:
     found = lookup.find(__name__, name)
     if not empty:
         return found(config)
-    with torch.device("meta"):
+    with torch.device("meta"), _NoNumbers():
         return found(config)
+
+
+class _NoNumbers(TorchFunctionMode):
+    """Leaves out the random numbers that weights start with: without memory they mean nothing, and the first that is
+    drawn there makes torch load its compiler, which takes a second."""
+
+    _FILLS = frozenset(
+        {"normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "zeros_", "ones_", "kaiming_uniform_"}
+    )
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in self._FILLS:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)

@@ -51,6 +51,10 @@ class LanguageModelPipeline(Loaded):
             raise UsageError("only one prompt can be written as it comes", got=f"{len(prompts)} prompts")
         max_tokens = max_tokens or self.stored.search.max_length or 100
         options = self._options(search, max_tokens)
+        if on_text is not None and options.beam > 1 and not options.sample:
+            raise UsageError(
+                "a beam search cannot be shown as it writes", got=f"beam {options.beam}", remedy="Set beam 1."
+            )
         encoded = [self.prompt_ids(prompt) for prompt in prompts]
         self._check_room(encoded)
         results: list[Written | None] = [None] * len(prompts)

@@ -1,0 +1,129 @@
+"""Opening folders of every kind: without a tokenizer, in shards, damaged, with code in them, half fitting."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.system.small_models import LINES, fails, hf, run, stored
+
+import regard
+from regard import foreign
+from regard.core import weights
+from regard.core.errors import RegardError
+from regard.data.text import make_tokenizer
+from regard.pipelines import make_pipeline
+
+
+def test_a_folder_without_a_tokenizer(gpt2, tmp_path, capsys):
+    folder = hf(make_pipeline(replace(gpt2.stored, source_tokenizer=None, target_tokenizer=None)), tmp_path / "m")
+    assert regard.load(folder)(torch.tensor([[5, 6]])).logits.shape == (1, 2, gpt2.config.vocab_size)
+    assert "came without a tokenizer" in fails(capsys, "generate", folder, "--prompt", "the")
+
+
+def test_a_truncated_shard_and_a_missing_one(gpt2, tmp_path, capsys):
+    folder = hf(gpt2, tmp_path / "m")
+    tensors = weights.read(folder / "model.safetensors")
+    names = sorted(tensors)
+    for number, part in enumerate((names[:9], names[9:]), start=1):
+        weights.write(folder / f"part-{number}.safetensors", {name: tensors[name] for name in part})
+    places = {name: f"part-{1 if name in names[:9] else 2}.safetensors" for name in names}
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    whole = gpt2(torch.tensor([[5, 6, 7]])).logits
+    torch.testing.assert_close(regard.load(folder)(torch.tensor([[5, 6, 7]])).logits, whole)
+    file = folder / "part-2.safetensors"
+    file.write_bytes(file.read_bytes()[:-50])
+    assert "part-2.safetensors is damaged" in fails(capsys, "generate", folder, "--prompt", "the")
+    file.unlink()
+    assert "part-2.safetensors is missing" in fails(capsys, "generate", folder, "--prompt", "the")
+
+
+def test_an_unknown_model_type_lists_what_is_known(tmp_path, capsys):
+    (tmp_path / "config.json").write_text('{"model_type": "gpt_neox"}')
+    assert "expected one of bert, deit, gpt2, llama, marian, vit" in fails(
+        capsys, "generate", tmp_path, "--prompt", "x"
+    )
+    (tmp_path / "config.json").write_text('{"model_type": "bert", "architectures": ["BertForMaskedLm"]}')
+    assert "Did you mean 'BertForMaskedLM'?" in fails(capsys, "fill", tmp_path, "x")
+
+
+def test_pickles_are_refused_with_a_way_out(gpt2, tmp_path, capsys):
+    folder = hf(gpt2, tmp_path / "m")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    said = fails(capsys, "generate", folder, "--prompt", "the")
+    assert "pytorch_model.bin" in said
+    assert "save_pretrained" in said
+    assert "no model" in fails(capsys, "generate", folder / "pytorch_model.bin", "--prompt", "the")
+
+
+def test_code_in_a_folder_is_reported_and_never_run(gpt2, tmp_path):
+    folder = hf(gpt2, tmp_path / "m")
+    config = json.loads((folder / "config.json").read_text())
+    config["auto_map"] = {"AutoModelForCausalLM": "evil.Model"}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    words = [sys.executable, "-m", "regard", "generate", str(folder), "--prompt", "the", "--max-tokens", "2"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=folder, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "auto_map in config.json names code, which is never run" in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_all_that_does_not_fit_is_told_together(gpt2, tmp_path):
+    folder = hf(gpt2, tmp_path / "m")
+    tensors = weights.read(folder / "model.safetensors")
+    tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+    del tensors["transformer.ln_f.bias"]
+    tensors["transformer.wpe.weight"] = torch.zeros(3, 24)
+    tensors["strange.weight"] = torch.zeros(2)
+    weights.write(folder / "model.safetensors", tensors)
+    with pytest.raises(
+        RegardError, match=r"missing: norm\.bias; unexpected: strange\.weight; misfits: position\.table"
+    ):
+        regard.load(folder)
+
+
+def test_weights_of_other_heads_are_left_out_with_a_note(bert, tmp_path):
+    folder = hf(bert("pretraining", "masked_lm"), tmp_path / "m")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "architectures": ["BertForMaskedLM"]}))
+    loaded = regard.load(folder)
+    assert loaded.config.head == "masked_lm"
+    assert loaded.stored.notes == ["not used by this head: pooler.weight, pooler.bias, pair.weight, pair.bias"] or (
+        "pooler.weight" in loaded.stored.notes[0]
+    )
+
+
+def test_half_precision_is_opened_as_single(gpt2, tmp_path):
+    folder = hf(gpt2, tmp_path / "m")
+    halves = {name: tensor.half() for name, tensor in weights.read(folder / "model.safetensors").items()}
+    weights.write(folder / "model.safetensors", halves)
+    assert {one.dtype for one in regard.load(folder).parameters()} == {torch.float32}
+
+
+def test_convert_there_and_back(gpt2, tmp_path, capsys):
+    gpt2.save(tmp_path / "ours")
+    assert run(capsys, "convert", tmp_path / "ours", tmp_path / "theirs", "--to", "hf")[0] == 0
+    assert run(capsys, "convert", tmp_path / "theirs", tmp_path / "again", "--to", "regard")[0] == 0
+    one, other = (weights.read(tmp_path / name / "model.safetensors") for name in ("ours", "again"))
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert "exists already" in fails(capsys, "convert", tmp_path / "ours", tmp_path / "theirs", "--to", "hf")
+    texts = [regard.load(tmp_path / name).generate(["the"], max_tokens=9)[0].text for name in ("ours", "again")]
+    assert texts[0] == texts[1]
+
+
+def test_a_recurrent_translator_has_no_counterpart(tmp_path):
+    tokenizer = make_tokenizer("char", LINES)
+    sizes = {
+        "source_vocab": tokenizer.vocab_size,
+        "target_vocab": tokenizer.vocab_size,
+        "d_embedding": 8,
+        "d_hidden": 8,
+    }
+    model = make_pipeline(stored("seq2seq", "translation", sizes, {}, tokenizer))
+    with pytest.raises(RegardError, match="a seq2seq has no counterpart"):
+        foreign.save(tmp_path, model.stored)

@@ -1,0 +1,131 @@
+"""Using models as a stranger would: small random ones, every verb, and what goes wrong."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from tests.system.small_models import LINES, fails, run
+
+
+def test_prompts_of_any_lengths_give_what_each_gives_alone(gpt2):
+    prompts = ["the cat", "a", "who saw the old dog", "the "]
+    for options in ({}, {"beam": 3}, {"temperature": 1.0, "seed": 5}):
+        together = gpt2.generate(prompts, max_tokens=12, **options)
+        alone = [gpt2.generate([prompt], max_tokens=12, first=i, **options)[0] for i, prompt in enumerate(prompts)]
+        assert [one.text for one in together] == [one.text for one in alone]
+
+
+def test_what_is_written_step_by_step_is_what_whole_reading_gives(gpt2):
+    (found,) = gpt2.generate(["the cat"], max_tokens=10, beam=1, sample=False)
+    ids = gpt2.prompt_ids("the cat")
+    for token in found.tokens:
+        with torch.no_grad():
+            logits = gpt2(torch.tensor([ids])).logits[0, -1]
+        logits[[gpt2.tokenizer.pad]] = -torch.inf
+        assert int(logits.argmax()) == token
+        ids.append(token)
+
+
+def test_text_comes_as_it_is_written(gpt2, tmp_path, capsys):
+    gpt2.save(tmp_path / "m")
+    whole = run(capsys, "generate", tmp_path / "m", "--prompt", "the cat", "--max-tokens", 9)[1]
+    assert run(capsys, "generate", tmp_path / "m", "--prompt", "the cat", "--max-tokens", 9, "--stream")[1] == whole
+    code, out, _ = run(
+        capsys, "generate", tmp_path / "m", "--prompt", "a", "--prompt", "b", "--max-tokens", 4, "--json"
+    )
+    assert code == 0
+    assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["a", "b"]
+
+
+def test_a_prompt_longer_than_the_context(gpt2, tmp_path, capsys):
+    gpt2.save(tmp_path / "m")
+    said = fails(capsys, "generate", tmp_path / "m", "--prompt", "the cat sat on " * 5)
+    assert "prompt 1 leaves no room to write: got 75 tokens, expected fewer than the model's 40" in said
+
+
+def test_fill(bert, tmp_path, capsys):
+    model = bert("masked_lm", "masked_lm")
+    ((gap,),) = model.fill(["the [MASK] sat"], top=3)
+    assert len(gap) == 3
+    assert gap[0].probability >= gap[1].probability
+    assert gap[0].text.startswith("the")
+    assert len(model.fill(["[MASK] saw the [MASK]"])[0]) == 2
+    model.save(tmp_path / "m")
+    assert "there is no [MASK] to fill" in fails(capsys, "fill", tmp_path / "m", "the cat")
+    assert "longer than this model can read" in fails(capsys, "fill", tmp_path / "m", "[MASK] " + "cat " * 60)
+    code, out, _ = run(capsys, "fill", tmp_path / "m", "the [MASK] sat", "--json", "--top", 2)
+    assert code == 0
+    assert len(json.loads(out)["gaps"][0]) == 2
+
+
+def test_classify_texts_and_pairs(bert, tmp_path, capsys):
+    model = bert("classes", "classification", labels=["bad", "fair", "good"])
+    model.save(tmp_path / "m")
+    code, out, _ = run(capsys, "classify", tmp_path / "m", "the cat", "a dog ran to the house", "")
+    assert code == 0
+    assert {line.split("\t")[0] for line in out.splitlines()} <= {"bad", "fair", "good"}
+    (tmp_path / "pairs.tsv").write_text("the cat\ta dog\nwho\tthe mat\n")
+    code, out, _ = run(capsys, "classify", tmp_path / "m", "--pairs", "--json", "--file", tmp_path / "pairs.tsv")
+    assert [round(sum(json.loads(line)["scores"].values()), 3) for line in out.splitlines()] == [1.0, 1.0]
+    together = model.classify(LINES)
+    assert [one.label for one in together] == [model.classify([line])[0].label for line in LINES]
+
+
+def test_token_classes_and_next_sentences(bert):
+    tagged = bert("token_classes", "token_classification").classify(["the cat sat"])[0]
+    assert [token for token, _ in tagged] == ["the", "cat", "sat"]
+    (found,) = bert("next_sentence", "next_sentence").classify(["the cat"], ["sat"])
+    assert set(found.scores) == {"follows", "does not follow"}
+
+
+def test_answer_is_a_stretch_of_the_context(bert, tmp_path, capsys):
+    model = bert("span", "question_answering")
+    context = "the old cat sat on the mat and the dog ran to the house " * 6
+    (found,) = model.answer(["who sat ?"], [context])
+    assert context[found.start : found.end] == found.text != ""
+    model.save(tmp_path / "m")
+    (tmp_path / "c.txt").write_text(context)
+    code, out, _ = run(
+        capsys, "answer", tmp_path / "m", "--question", "who sat ?", "--context", tmp_path / "c.txt", "--json"
+    )
+    assert code == 0
+    assert json.loads(out)["answer"] == found.text
+    assert "belong together" in fails(capsys, "answer", tmp_path / "m", "--question", "who ?")
+
+
+def test_similar_and_embed(bert, tmp_path, capsys):
+    model = bert("sentence", "sentence_similarity")
+    assert model.similar(["the cat"], ["the cat"])[0] == pytest.approx(1.0, abs=1e-5)
+    model.save(tmp_path / "m")
+    code, out, _ = run(capsys, "similar", tmp_path / "m", "the cat", "a dog")
+    assert code == 0
+    assert -1 <= float(out.split("\t")[0]) <= 1
+    code, out, _ = run(capsys, "embed", tmp_path / "m", "the cat", "a dog", "--out", tmp_path / "v.npy")
+    vectors = np.load(tmp_path / "v.npy", allow_pickle=False)
+    assert vectors.shape == (2, 24)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert model.embed([]).shape == (0, 24)
+    assert "compares two texts" in fails(capsys, "similar", tmp_path / "m", "one")
+
+
+def test_images_of_every_kind(vit, tmp_path, capsys):
+    Image.new("RGBA", (20, 10), (255, 0, 0, 0)).save(tmp_path / "clear.png")
+    Image.new("RGB", (20, 10), "white").save(tmp_path / "white.png")
+    Image.new("L", (1, 1), 77).save(tmp_path / "dot.png")
+    (tmp_path / "note.txt").write_text("no image")
+    vit.save(tmp_path / "m")
+    names = [tmp_path / name for name in ("clear.png", "white.png", "dot.png")]
+    code, out, _ = run(capsys, "classify", tmp_path / "m", *names)
+    assert code == 0
+    first, second, _ = (line.rsplit("\t", 1)[0] for line in out.splitlines())
+    assert first == second  # what is transparent is laid on white
+    assert "note.txt is no image" in fails(capsys, "classify", tmp_path / "m", tmp_path / "note.txt")
+    assert "none.png" in fails(capsys, "classify", tmp_path / "m", tmp_path / "none.png")
+
+
+def test_a_verb_that_the_model_has_not_says_what_it_has(gpt2, tmp_path, capsys):
+    gpt2.save(tmp_path / "m")
+    said = fails(capsys, "classify", tmp_path / "m", "text")
+    assert "classify needs a model with a classifier: got a gpt2 for language model. This one can generate." in said
