@@ -63,10 +63,7 @@ def sharpness(model: Translator, source: list[str], target: list[str]) -> tuple[
     """Mean largest weight and mean entropy (bits) of the looks at the source, over target tokens."""
     largest, entropy, count = 0.0, 0.0, 0
     for one, other in zip(source, target, strict=True):
-        sites = model.align(one, other).sites
-        if not sites:
-            return float("nan"), float("nan")
-        weights = torch.tensor(sites["align"][0])
+        weights = torch.tensor(model.align(one, other).sites["align"][0])
         largest += weights.amax(-1).sum().item()
         entropy -= torch.special.xlogy(weights, weights).sum().item() / torch.log(torch.tensor(2.0)).item()
         count += len(weights)
@@ -80,7 +77,8 @@ def measure(name: str, data: Path, out: Path, updates: int) -> dict[str, Any]:
     text = {side: api.read_text(data / f"test_2016_flickr.{side}.gz") for side in ("de", "en")}
     held = {side: api.read_text(data / f"val.{side}.gz")[:300] for side in ("de", "en")}
     scores, _ = api.evaluate(model, text["de"], text["en"], beam=5)
-    largest, entropy = sharpness(model, held["de"], held["en"])
+    looks = VARIANTS[name].get("attention") != "none"
+    largest, entropy = sharpness(model, held["de"], held["en"]) if looks else (float("nan"), float("nan"))
     return {"bleu": scores.bleu, "largest": largest, "entropy": entropy, "seconds": seconds, "updates": updates}
 
 
