@@ -49,6 +49,8 @@ def load(folder: Path, config: Mapping[str, Any]) -> ModelFolder:
     generation = {**config, **hf.read_json(folder / "generation_config.json")}
     tokenizers = read_tokenizer(folder, config)
     source, target = tokenizers if isinstance(tokenizers, tuple) else (tokenizers, tokenizers)
+    if (own := folder / "target_tokenizer.json").is_file():  # written by `save`, where there are two
+        target = Tokenizer.load(own)
     extra: dict[str, Any] = {"tokens": _tokens(generation, source), **labels, **_images(folder, ours)}
     task = lookup.find(MODELS, name).task_of(ours)
     search = _search(generation)

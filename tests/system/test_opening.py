@@ -116,6 +116,15 @@ def test_convert_there_and_back(gpt2, tmp_path, capsys):
     assert texts[0] == texts[1]
 
 
+def test_what_has_no_counterpart_says_what_differs(tmp_path):
+    tokenizer = make_tokenizer("char", LINES)
+    sizes = {"source_vocab": tokenizer.vocab_size, "target_vocab": tokenizer.vocab_size, "d_model": 8, "n_heads": 2}
+    options = {**sizes, "d_ff": 8, "n_encoder_layers": 1, "n_decoder_layers": 1, "order": "pre"}
+    model = make_pipeline(stored("transformer", "translation", options, {}, tokenizer))
+    with pytest.raises(RegardError, match="got halves False, output_bias False, order 'pre', expected halves True"):
+        foreign.save(tmp_path, model.stored)
+
+
 def test_a_recurrent_translator_has_no_counterpart(tmp_path):
     tokenizer = make_tokenizer("char", LINES)
     sizes = {

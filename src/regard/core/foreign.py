@@ -109,4 +109,13 @@ class Foreign:
         for name, wanted in self.heads:
             if all(options.get(key) == value for key, value in wanted.items()):
                 return name
-        raise ConfigError("the other library has no class for such a head", got=dict(options))
+        name, wanted = min(
+            self.heads, key=lambda head: sum(options.get(key) != value for key, value in head[1].items())
+        )
+        odd = {key: value for key, value in wanted.items() if options.get(key) != value}
+        raise ConfigError(
+            "the other library has no such model",
+            got=", ".join(f"{key} {options.get(key)!r}" for key in odd),
+            expected=", ".join(f"{key} {value!r}" for key, value in odd.items()) + f", as {name} has",
+            remedy="Keep it in regard's own form.",
+        )
