@@ -37,6 +37,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "none": {"attention": "none"},
 }
 
+NOTES = """One seed and a small budget (about two epochs; each run takes two to three minutes on one core), so differences of a
+point or two mean little. Weights of `local_p` are multiplied by a Gaussian after the softmax, as Luong has it, and do not
+sum to one: their largest weight and entropy cannot be compared with those of the others."""
+
 
 def recipe(data: Path, options: dict[str, Any], updates: int) -> dict[str, Any]:
     def files(name: str) -> dict[str, str]:
@@ -103,7 +107,8 @@ def main() -> None:
         if done.exists():
             row = json.loads(done.read_text())
             lines.append("| {} | {bleu:.1f} | {largest:.2f} | {entropy:.2f} | {updates} |".format(name, **row))
-    head = "# Alignment scores\n\n" + __doc__.strip() + "\n\n"
+    lines = [line.replace("nan", "–") for line in lines]
+    head = "# Alignment scores\n\n" + __doc__.strip() + "\n\n" + NOTES + "\n\n"
     (Path(__file__).parents[1] / "docs" / "alignment_scores.md").write_text(head + "\n".join(lines) + "\n")
 
 
