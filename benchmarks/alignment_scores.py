@@ -37,9 +37,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "none": {"attention": "none"},
 }
 
-NOTES = """One seed and a small budget (about two epochs; a run takes two to three minutes on one core), so differences of
-a point or two mean little. Weights of `local_p` are multiplied by a Gaussian after the softmax, as Luong has it, and do
-not sum to one: their largest weight and entropy cannot be compared with those of the others."""
+NOTES = """One seed and a small budget (about two epochs; a run takes two to three minutes on one core), so differences
+of a point or two mean little. Weights of `local_p` are multiplied by a Gaussian after the softmax, as Luong has it, and
+do not sum to one: their largest weight and entropy cannot be compared with those of the others."""
 
 
 def recipe(data: Path, options: dict[str, Any], updates: int) -> dict[str, Any]:
