@@ -45,6 +45,15 @@ def test_a_prompt_longer_than_the_context(gpt2, tmp_path, capsys):
     assert "prompt 1 leaves no room to write: got 75 tokens, expected fewer than the model's 40" in said
 
 
+def test_a_text_that_reaches_the_end_of_the_positions_says_so(gpt2, tmp_path, capsys):
+    gpt2.save(tmp_path / "m")
+    code, out, err = run(
+        capsys, "generate", tmp_path / "m", "--prompt", "the cat", "--max-tokens", 99, "--min-length", 60
+    )
+    assert (code, len(out.rstrip("\n"))) == (0, 41)
+    assert err == "regard: note: the model's positions end after 40 tokens, and so does the text\n"
+
+
 def test_fill(bert, tmp_path, capsys):
     model = bert("masked_lm", "masked_lm")
     ((gap,),) = model.fill(["the [MASK] sat"], top=3)

@@ -48,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             for found in model.generate(prompts, max_tokens=arguments.max_tokens, first=number, **options):
                 print(_line(found) if arguments.json else found.prompt + found.text)
+                _tell(model, found)
         sys.stdout.flush()
         number += len(prompts)
     return 0
@@ -64,6 +65,13 @@ def _stream(model: Any, prompt: str, max_tokens: int | None, number: int, option
     (found,) = model.generate([prompt], max_tokens=max_tokens, first=number, on_text=show, **options)
     # The last token is handed in with the result, not shown as a step.
     print(found.text.removeprefix("".join(shown)))
+    _tell(model, found)
+
+
+def _tell(model: Any, found: Any) -> None:
+    if found.full:
+        longest = model.model.longest
+        print(f"regard: note: the model's positions end after {longest} tokens, and so does the text", file=sys.stderr)
 
 
 def _line(found: Any) -> str:

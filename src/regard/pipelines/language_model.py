@@ -25,6 +25,8 @@ class Written:
     log_prob: float
     finished: bool
     tokens: list[int] = field(repr=False)
+    full: bool = False
+    """True where the model's positions ended before `max_tokens` were written."""
 
 
 class LanguageModelPipeline(Loaded):
@@ -67,7 +69,8 @@ class LanguageModelPipeline(Loaded):
             )
             for place, (tokens, log_prob, finished) in zip(chosen, found, strict=True):
                 text = self._continued(encoded[place], tokens)
-                results[place] = Written(prompts[place], text, log_prob, finished, tokens)
+                full = not finished and len(tokens) < max_tokens
+                results[place] = Written(prompts[place], text, log_prob, finished, tokens, full)
         return [one for one in results if one is not None]
 
     def prompt_ids(self, prompt: str) -> list[int]:
