@@ -47,10 +47,11 @@ def test_a_prompt_longer_than_the_context(gpt2, tmp_path, capsys):
 
 def test_a_text_that_reaches_the_end_of_the_positions_says_so(gpt2, tmp_path, capsys):
     gpt2.save(tmp_path / "m")
-    code, out, err = run(
-        capsys, "generate", tmp_path / "m", "--prompt", "the cat", "--max-tokens", 99, "--min-length", 60
-    )
-    assert (code, len(out.rstrip("\n"))) == (0, 41)
+    (found,) = gpt2.generate(["the cat"], max_tokens=99, min_length=60)
+    assert (found.full, found.finished, len(found.tokens)) == (True, False, 34)  # 7 were read; the last is not read
+    words = ("generate", tmp_path / "m", "--prompt", "the cat", "--max-tokens", 99, "--min-length", 60)
+    code, _, err = run(capsys, *words)
+    assert code == 0
     assert err == "regard: note: the model's positions end after 40 tokens, and so does the text\n"
 
 
