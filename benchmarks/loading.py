@@ -72,14 +72,21 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         place = arguments.out or Path(temporary)
-        print("| folder | MB | read (s) | open (s) | open / read | peak memory / weights |\n|---|---|---|---|---|---|")
+        lines = [
+            "| folder | MB | read (s) | open (s) | open / read | peak memory / weights |",
+            "|---|---|---|---|---|---|",
+        ]
         for name in MODELS:
             if not (place / name / "model.safetensors").exists():
                 write(name, place / name)
             row = measure(place / name)
-            print(
-                "| {} | {megabytes:.0f} | {read_s:.2f} | {open_s:.2f} | {ratio:.2f} | {peak:.2f} |".format(name, **row)
-            )
+            cells = "{megabytes:.0f} | {read_s:.2f} | {open_s:.2f} | {ratio:.2f} | {peak:.2f}".format(**row)
+            lines.append(f"| {name} | {cells} |")
+    results = Path(__file__).with_name("RESULTS.md")
+    before = results.read_text().split("\n## Opening a folder")[0].rstrip("\n")
+    head = "## Opening a folder\n\n500 MB of random weights as others write them, `python benchmarks/loading.py`:"
+    results.write_text(f"{before}\n\n{head}\n\n" + "\n".join(lines) + "\n")
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ class Judges(Protocol):
 class Classification:
     """Loss per example; `labels` [B] are class numbers, or numbers for a regression."""
 
+    unit = "texts"
+
     def __init__(self, *, regression: bool = False, label_smoothing: float = 0.0) -> None:
         self.regression, self.label_smoothing = regression, label_smoothing
 

@@ -14,6 +14,8 @@ from regard.core.batch import Batch
 class ImageClassification:
     """Loss per image of `pixel_values` [B,C,H,W] against `labels` [B]."""
 
+    unit = "images"
+
     def __init__(self, *, label_smoothing: float = 0.0) -> None:
         self.label_smoothing = label_smoothing
 

@@ -41,6 +41,8 @@ class Answer:
 class QuestionAnswering:
     """Loss per window; `starts` and `ends` [B] are places in the row, 0 for no answer."""
 
+    unit = "windows"
+
     def count(self, batch: Batch) -> int:
         return batch.size
 

@@ -31,6 +31,8 @@ class Embeds(Protocol):
 class SentenceSimilarity:
     """Loss per pair; `labels` [B] are scores from 0 to 1 where the loss is that of the cosine."""
 
+    unit = "pairs"
+
     def __init__(self, mode: Mode = "cosine", *, temperature: float = 0.05) -> None:
         self.mode, self.temperature = mode, temperature
 

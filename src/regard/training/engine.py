@@ -33,7 +33,7 @@ from regard.training.schedule import learning_rate
 
 
 class Task(Protocol):
-    """What is learnt: how many items a batch's loss is summed over, and that sum."""
+    """What is learnt: how many items a batch's loss is summed over, and that sum. `unit` may name them: "images"."""
 
     def count(self, batch: Batch) -> int: ...
     def loss(self, model: Any, batch: Batch) -> Tensor: ...
@@ -189,7 +189,8 @@ class Engine:
             passed = time.monotonic() - self._mark
             mean = sum(self._losses) / len(self._losses)
             speed = self._tokens / max(passed, 1e-9)
-            self.log.write(self.progress.step, loss=mean, lr=rate, gradient=norm, tokens_per_second=speed)
+            named = {f"{getattr(self.task, 'unit', 'tokens')}_per_second": speed}
+            self.log.write(self.progress.step, loss=mean, lr=rate, gradient=norm, **named)
             self._mark, self._tokens, self._losses = time.monotonic(), 0, []
 
     def _validate(self) -> None:
