@@ -113,7 +113,7 @@ def validate(
             f"{folder} has no recipe that says how to validate it",
             remedy="Give --recipe RECIPE.yaml, or --source and --reference for a translation model.",
         )
-    data = {**configs.read(place), "model": {"start": str(folder)}}
+    data = {**_said(configs.read(place)), "model": {"start": str(folder)}}
     parsed = Recipe.parse(configs.override(data, changes or {}), str(place))
     job = lookup.find(recipes.JOBS, parsed.task)(parsed, stored)
     if not job.validates:
@@ -122,6 +122,11 @@ def validate(
         job.prepare(Path(temporary), lambda _: None)
         found: dict[str, float] = job.validate(stored.model.eval())
     return found
+
+
+def _said(data: Any) -> Any:
+    """Without what is null: a recipe that was written down names what it leaves out."""
+    return {key: _said(value) for key, value in data.items() if value is not None} if isinstance(data, dict) else data
 
 
 def glue(folder: str | Path, data: str | Path | None = None, **options: Any) -> list[Any]:

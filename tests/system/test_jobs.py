@@ -11,6 +11,7 @@ from PIL import Image
 
 import regard
 from regard import folder as folders
+from regard.cli import main
 from regard.core import config as configs
 from regard.core import lookup, weights
 from regard.core.errors import ConfigError, DataError, UsageError, WeightsError
@@ -89,6 +90,23 @@ def test_a_small_model_learns_and_is_stored(task, name, bound, tmp_path):
     stored = folders.load(tmp_path / "out")
     assert stored.task == task
     assert not stored.model.training
+
+
+@pytest.mark.parametrize("task", MADE)
+def test_evaluate_says_what_validation_said_and_takes_other_data(task, tmp_path, capsys):
+    regard.train(MADE[task](tmp_path, max_steps=20, validate_every=20), tmp_path / "out", quiet=True)
+    assert main(["evaluate", str(tmp_path / "out"), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["loss"] == pytest.approx(logged(tmp_path / "out", "validation_loss")[-1], rel=1e-5)
+    if task == "image_classification":
+        other = ["--data.validation_share", "0", "--data.validation.folder", str(tmp_path / "images")]
+    else:
+        text = next(tmp_path / name for name in ("train", "text.txt") if (tmp_path / name).exists())
+        (tmp_path / "other.txt").write_text(text.read_text()[:1500])
+        share = ["--data.validation_share", "0"] if task == "language_model" else []
+        other = [*share, "--data.validation", str(tmp_path / "other.txt")]
+    assert main(["evaluate", str(tmp_path / "out"), "--json", *other]) == 0
+    assert json.loads(capsys.readouterr().out)["loss"] != said["loss"]
 
 
 @pytest.mark.parametrize("task", MADE)
