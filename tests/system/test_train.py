@@ -2,29 +2,14 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from tests.system.commands import one_line, run
 
 import regard
 from regard.core.errors import ConfigError, DataError
-
-COMMAND = Path(sys.executable).parent / "regard"
-
-
-def run(*words: object, text: str = "") -> subprocess.CompletedProcess:
-    return subprocess.run([COMMAND, *map(str, words)], input=text, capture_output=True, text=True, timeout=300)
-
-
-def one_line(done: subprocess.CompletedProcess, code: int) -> str:
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    line = done.stderr.strip().splitlines()[-1]
-    assert line.startswith("regard: ")
-    return line
 
 
 def written(tmp_path: Path, recipe: dict) -> Path:

@@ -4,29 +4,14 @@ import gzip
 import json
 import os
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 import torch
+from tests.system.commands import COMMAND, one_line, run
 
 import regard
 from regard.core.errors import ConfigError, DataError, UsageError, WeightsError
-
-COMMAND = Path(sys.executable).parent / "regard"
-
-
-def run(*words: object, text: str = "") -> subprocess.CompletedProcess:
-    return subprocess.run([COMMAND, *map(str, words)], input=text, capture_output=True, text=True, timeout=300)
-
-
-def one_line(done: subprocess.CompletedProcess, code: int) -> str:
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    line = done.stderr.strip().splitlines()[-1]
-    assert line.startswith("regard: ")
-    return line
 
 
 def test_the_model_has_learnt_to_reverse(trained):

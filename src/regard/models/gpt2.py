@@ -11,28 +11,24 @@ Starts as the paper's: normal(0, 0.02), projections back into the residual strea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from jaxtyping import Float, Int
 from pydantic import Field as Bounded
 from torch import Tensor, nn
 
 from regard.attention.heads import MultiHead
-from regard.attention.places import places
 from regard.attention.positions import make_position
 from regard.core import taps
 from regard.core.config import Config
 from regard.core.foreign import ACTIVATIONS, Field, FieldMap, Foreign
 from regard.core.keymap import Drop, KeyMap, Pack, Rename, Transpose
-from regard.core.output import Output
-from regard.core.state import State
 from regard.layers.block import EncoderBlock, stack
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import TiedOutput, TokenEmbedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.norm import make_norm
 from regard.layers.residual import Residual
+from regard.models._decoder import Decoder
 
 
 class Gpt2Config(Config):
@@ -62,7 +58,7 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 
 
-class Gpt2(nn.Module):
+class Gpt2(Decoder):
     Config = Gpt2Config
     SIZES = SIZES
     foreign: Foreign
@@ -95,38 +91,8 @@ class Gpt2(nn.Module):
         self.longest: int | None = config.max_len if config.position == "learned" else None
         self.coverage_site: str | None = None
 
-    def forward(
-        self,
-        input_ids: Int[Tensor, "B T"],
-        attention_mask: Tensor | None = None,
-        position_ids: Tensor | None = None,
-    ) -> Output:
-        """Logits of the token after each; True (or 1) in the mask is a real token."""
-        hidden = self.states(input_ids, attention_mask, position_ids)
-        return Output(hidden, self.output(hidden))
-
-    def states(
-        self,
-        input_ids: Int[Tensor, "B T"],
-        attention_mask: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        state: State | None = None,
-    ) -> Float[Tensor, "B T D"]:
-        """What stands before the output layer; with a `state`, after all the tokens that it has seen."""
-        past = state["0.self.keys"].shape[2] if state is not None and "0.self.keys" in state else 0
-        positions, mask = places(input_ids, attention_mask, position_ids, past)
-        x = self.dropout(self.position.embed(self.embedding(input_ids), positions))
-        for index, block in enumerate(self.decoder):
-            own = None if state is None else state.sub(f"{index}.self")
-            x = block(x, mask=mask, positions=positions, state=own)
-        return self.norm(x)
-
-    def begin(self, inputs: Mapping[str, Tensor]) -> State:
-        """Nothing is read before the first token."""
-        return State()
-
-    def step(self, tokens: Int[Tensor, "B T"], state: State) -> Float[Tensor, "B V"]:
-        return self.output(self.states(tokens, state=state)[:, -1])
+    def enter(self, input_ids: Tensor, positions: Tensor) -> Tensor:
+        return self.dropout(self.position.embed(self.embedding(input_ids), positions))
 
     def _block(self) -> EncoderBlock:
         config = self.config

@@ -13,12 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from jaxtyping import Float, Int
 from pydantic import Field as Bounded
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention.heads import MultiHead
-from regard.attention.places import places
 from regard.attention.positions import Position
 from regard.attention.positions.rotary import Rotary
 from regard.attention.positions.rotary_ntk import RotaryNtk
@@ -27,13 +25,12 @@ from regard.core.config import Config
 from regard.core.errors import ConfigError
 from regard.core.foreign import Field, FieldMap, Foreign
 from regard.core.keymap import Drop, KeyMap, Rename
-from regard.core.output import Output
-from regard.core.state import State
 from regard.layers.block import EncoderBlock, stack
 from regard.layers.embedding import TiedOutput, TokenEmbedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.norm import make_norm
 from regard.layers.residual import Residual
+from regard.models._decoder import Decoder
 
 
 class LlamaConfig(Config):
@@ -61,7 +58,7 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 
 
-class Llama(nn.Module):
+class Llama(Decoder):
     Config = LlamaConfig
     SIZES = SIZES
     foreign: Foreign
@@ -87,39 +84,6 @@ class Llama(nn.Module):
         taps.name_sites(self)
         self.longest: int | None = None
         self.coverage_site: str | None = None
-
-    def forward(
-        self,
-        input_ids: Int[Tensor, "B T"],
-        attention_mask: Tensor | None = None,
-        position_ids: Tensor | None = None,
-    ) -> Output:
-        """Logits of the token after each; True (or 1) in the mask is a real token."""
-        hidden = self.states(input_ids, attention_mask, position_ids)
-        return Output(hidden, self.output(hidden))
-
-    def states(
-        self,
-        input_ids: Int[Tensor, "B T"],
-        attention_mask: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        state: State | None = None,
-    ) -> Float[Tensor, "B T D"]:
-        """What stands before the output layer; with a `state`, after all the tokens that it has seen."""
-        past = state["0.self.keys"].shape[2] if state is not None and "0.self.keys" in state else 0
-        positions, mask = places(input_ids, attention_mask, position_ids, past)
-        x = self.embedding(input_ids)
-        for index, block in enumerate(self.decoder):
-            own = None if state is None else state.sub(f"{index}.self")
-            x = block(x, mask=mask, positions=positions, state=own)
-        return self.norm(x)
-
-    def begin(self, inputs: Mapping[str, Tensor]) -> State:
-        """Nothing is read before the first token."""
-        return State()
-
-    def step(self, tokens: Int[Tensor, "B T"], state: State) -> Float[Tensor, "B V"]:
-        return self.output(self.states(tokens, state=state)[:, -1])
 
     def _rotary(self) -> Position:
         config, d_head = self.config, self.config.d_model // self.config.n_heads

@@ -1,0 +1,61 @@
+"""What models that write on from what they have read share: one stack of blocks over a causal mask, with a state.
+
+A model of this kind has `embedding`, `position`, `decoder` (blocks), `norm` and `output`; how tokens enter the stack is
+its own (`enter`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.places import places
+from regard.core.output import Output
+from regard.core.state import State
+from regard.layers.embedding import TokenEmbedding
+
+
+class Decoder(nn.Module):
+    embedding: TokenEmbedding
+    decoder: nn.ModuleList
+    norm: nn.Module
+    output: nn.Module
+
+    def forward(
+        self,
+        input_ids: Int[Tensor, "B T"],
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+    ) -> Output:
+        """Logits of the token after each; True (or 1) in the mask is a real token."""
+        hidden = self.states(input_ids, attention_mask, position_ids)
+        return Output(hidden, self.output(hidden))
+
+    def states(
+        self,
+        input_ids: Int[Tensor, "B T"],
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        state: State | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """What stands before the output layer; with a `state`, after all the tokens that it has seen."""
+        past = state["0.self.keys"].shape[2] if state is not None and "0.self.keys" in state else 0
+        positions, mask = places(input_ids, attention_mask, position_ids, past)
+        x = self.enter(input_ids, positions)
+        for index, block in enumerate(self.decoder):
+            own = None if state is None else state.sub(f"{index}.self")
+            x = block(x, mask=mask, positions=positions, state=own)
+        return self.norm(x)
+
+    def enter(self, input_ids: Tensor, positions: Tensor) -> Tensor:
+        """The vectors that the first block reads."""
+        return self.embedding(input_ids)
+
+    def begin(self, inputs: Mapping[str, Tensor]) -> State:
+        """Nothing is read before the first token."""
+        return State()
+
+    def step(self, tokens: Int[Tensor, "B T"], state: State) -> Float[Tensor, "B V"]:
+        return self.output(self.states(tokens, state=state)[:, -1])
