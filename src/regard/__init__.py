@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from regard.api import from_pretrained, load, train
     from regard.attention import Attended, Gaussian, Mask, around, attend, causal, padding, window
     from regard.core.taps import watch
+    from regard.explain import Trace
+    from regard.looking import trace
 
 __version__ = "0.1.0"
 
@@ -19,12 +21,14 @@ _HOMES = {
     "Attended": "regard.attention",
     "Gaussian": "regard.attention",
     "Mask": "regard.attention",
+    "Trace": "regard.explain",
     "around": "regard.attention",
     "attend": "regard.attention",
     "causal": "regard.attention",
     "from_pretrained": "regard.api",
     "load": "regard.api",
     "padding": "regard.attention",
+    "trace": "regard.looking",
     "train": "regard.api",
     "window": "regard.attention",
     "watch": "regard.core.taps",
@@ -34,6 +38,7 @@ __all__ = [
     "Attended",
     "Gaussian",
     "Mask",
+    "Trace",
     "__version__",
     "around",
     "attend",
@@ -41,6 +46,7 @@ __all__ = [
     "from_pretrained",
     "load",
     "padding",
+    "trace",
     "train",
     "watch",
     "window",
@@ -48,6 +54,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "explain":
+        return importlib.import_module("regard.explain")
     if name not in _HOMES:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -22,12 +22,31 @@ from regard.core import lookup, weights
 from regard.core.errors import DataError, UnknownName, UsageError
 from regard.data.lines import read_lines
 from regard.figure import write_heat_map
+from regard.looking import explain, load_trace, method_list, panels_for_terminal, parameters, parsed, trace, wants
 from regard.pipelines import Loaded, make_pipeline
 from regard.pipelines.translation import Alignment, Translation, Translator
 from regard.recipe import Recipe
 from regard.run import Run
 
-__all__ = ["Alignment", "Scores", "Translation", "Translator", "evaluate", "load", "read_text", "score", "train"]
+__all__ = [
+    "Alignment",
+    "Scores",
+    "Translation",
+    "Translator",
+    "evaluate",
+    "explain",
+    "load",
+    "load_trace",
+    "method_list",
+    "panels_for_terminal",
+    "parameters",
+    "parsed",
+    "read_text",
+    "score",
+    "trace",
+    "train",
+    "wants",
+]
 
 
 def load(folder: str | Path) -> Any:

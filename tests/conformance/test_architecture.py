@@ -21,7 +21,8 @@ ALLOWED = {
     "decoding": {"core"},
     "runtime": {"core"},
     "interop": {"core"},
-    "explain": {"core"},
+    "views": {"core"},
+    "explain": {"core", "views"},
     "jobs": None,  # None: everything but what stands above it
     "pipelines": None,
     "api": None,

@@ -9,6 +9,7 @@ gives the same result: torch's fused kernel for inner products with a softmax, b
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar, cast
@@ -97,7 +98,9 @@ def attend(
     allowed = mask if isinstance(mask, Mask) else _EVERYTHING if mask is None else Mask(pairs=mask)
     allowed = allowed.trim(query.shape[2], keys.shape[2])
     attended = solve(Stages(query, keys, values, chosen_score, allowed, bias, chosen_chooser, gain, dropout))
-    taps.report(site, query, keys, values, lambda: attended.weights, value_path)
+    may_see = functools.partial(allowed.dense, query.shape[2], keys.shape[2], query.device)
+    taps.report(site, query, keys, values, lambda: attended.weights, value_path, may_see)
+    attended.context = taps.altered(site, attended.context)
     return attended if axes == 4 else _strip_axes(attended, axes)
 
 

@@ -60,7 +60,7 @@ def _run(argv: list[str]) -> int:
     if first is not None and first not in verbs:
         raise UnknownName("verb", first, verbs)
     arguments, rest = parser.parse_known_args(argv)
-    if rest and arguments.verb not in ("train", "evaluate"):
+    if rest and arguments.verb not in ("train", "evaluate", "explain"):
         parser.error(f"{arguments.verb or 'regard'} does not know {' '.join(rest)}")
     arguments.rest = rest
     if arguments.verb is None:

@@ -5,8 +5,9 @@
     record["encoder.3.self"].weights      # [B, H, Q, K]
 
 Nobody watching costs one look at a context variable. Being watched never changes a result: the fused kernel still
-makes the output, and the weights are worked out from the query and keys beside it. Context variables keep threads
-and asynchronous tasks apart: each watches only what it runs itself.
+makes the output, and the weights are worked out from the query and keys beside it. Who wants to change a result says so
+with `alter`, at the same places. Context variables keep threads and asynchronous tasks apart: each watches only what it
+runs itself.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor, nn
 
 from regard.core.errors import UnknownName, UsageError
@@ -34,6 +36,10 @@ class Seen:
     keys: Tensor | None = None
     values: Tensor | None = None
     value_path: Tensor | None = None
+    slices: Tensor | None = None
+    """Each head's slice of the output projection [H,E,D]; the value path is the values times this."""
+    allowed: Tensor | None = None
+    """What each query may look at, broadcastable to [B,H,Q,K]; None: everything."""
     query_labels: Sequence[str] | None = None
     key_labels: Sequence[str] | None = None
 
@@ -46,6 +52,7 @@ class Record:
     want_weights: bool = True
     want_parts: bool = False
     want_path: bool = False
+    want_slices: bool = False
     graph: bool = False
     labels: Mapping[str, Labels] = field(default_factory=dict)
     seen: list[Seen] = field(default_factory=list)
@@ -83,7 +90,10 @@ class Record:
         return next((pair for pattern, pair in self.labels.items() if fnmatch.fnmatchcase(site, pattern)), (None, None))
 
 
+Change = Callable[[str, Tensor], Tensor]
+
 _watchers: ContextVar[tuple[Record, ...]] = ContextVar("regard_watchers", default=())
+_changes: ContextVar[tuple[tuple[str, Change], ...]] = ContextVar("regard_changes", default=())
 
 
 @contextlib.contextmanager
@@ -93,23 +103,46 @@ def watch(
     weights: bool = True,
     parts: bool = False,
     value_path: bool = False,
+    slices: bool = False,
     labels: Mapping[str, Labels] | None = None,
     graph: bool = False,
 ) -> Iterator[Record]:
     """Record every attention site whose name matches `sites` (shell patterns) while the block runs.
 
-    `parts` keeps the query, keys and values of each head; `value_path` keeps T, the values through the head's slice
-    of the output projection; `labels` names queries and keys by site pattern, as
-    `{"encoder.*": (source, source), "decoder.*.cross": (target, source)}`; `graph` keeps gradients flowing into
-    what is recorded. Watches nest: each sees all that it asked for.
+    `parts` keeps the query, keys and values of each head and what may be seen; `value_path` keeps T, the values
+    through the head's slice of the output projection, and `slices` that slice itself; `labels` names queries and keys
+    by site pattern, as `{"encoder.*": (source, source), "decoder.*.cross": (target, source)}`; `graph` keeps gradients
+    flowing into what is recorded. Watches nest: each sees all that it asked for.
     """
     patterns = (sites,) if isinstance(sites, str) else tuple(sites)
-    record = Record(patterns, weights, parts, value_path, graph, labels or {})
+    record = Record(patterns, weights, parts, value_path, slices, graph, labels or {})
     token = _watchers.set((*_watchers.get(), record))
     try:
         yield record
     finally:
         _watchers.reset(token)
+
+
+@contextlib.contextmanager
+def alter(changes: Mapping[str, Change]) -> Iterator[None]:
+    """While the block runs, put what the functions return in the place of what they are given: the name and a tensor.
+
+    The names are those of attention sites, whose heads' contexts [B,H,Q,E] are given before they are joined, and of
+    block outputs and inputs [B,T,D]; shell patterns as in `watch`.
+    """
+    token = _changes.set((*_changes.get(), *changes.items()))
+    try:
+        yield
+    finally:
+        _changes.reset(token)
+
+
+def altered(name: str, x: Tensor) -> Tensor:
+    """x, or what somebody wants in its place."""
+    for pattern, change in _changes.get():
+        if fnmatch.fnmatchcase(name, pattern):
+            x = change(name, x)
+    return x
 
 
 def watchers(name: str) -> list[Record]:
@@ -125,14 +158,20 @@ def report(
     values: Tensor,
     weights: Callable[[], Tensor],
     value_path: Callable[[Tensor], Tensor] | None,
+    allowed: Callable[[], Tensor | None],
 ) -> None:
-    """Tell whoever watches `site`; `weights` and `value_path` are only called when wanted."""
+    """Tell whoever watches `site`; the functions are only called when their answer is wanted."""
     for record in watchers(site):
         kept = (lambda x: x) if record.graph else Tensor.detach
         entry = Seen(site)
         entry.query_labels, entry.key_labels = record.labels_of(site)
         if record.want_weights:
             entry.weights = kept(weights())
+        if record.want_parts or record.want_slices:
+            entry.allowed = allowed()
+        if record.want_slices and value_path is not None:
+            unit = torch.eye(values.shape[3], dtype=values.dtype, device=values.device)
+            entry.slices = kept(value_path(unit.expand(1, values.shape[1], -1, -1)))[0]
         if record.want_parts:
             entry.query, entry.keys, entry.values = kept(query), kept(keys), kept(values)
         if record.want_path and value_path is not None:
@@ -140,10 +179,12 @@ def report(
         record.seen.append(entry)
 
 
-def report_hidden(name: str, hidden: Tensor) -> None:
-    """Tell whoever watches `name` the output of a block."""
+def point(name: str, hidden: Tensor) -> Tensor:
+    """A place on the way [B,T,D], such as the output of a block: whoever watches is told, whoever alters is asked."""
+    hidden = altered(name, hidden)
     for record in watchers(name):
         record.hidden.setdefault(name, []).append(hidden if record.graph else hidden.detach())
+    return hidden
 
 
 def name_sites(model: nn.Module, prefix: str = "") -> None:

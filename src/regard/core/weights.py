@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from regard.core.errors import WeightsError
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+_SUFFIXES = (".safetensors", ".trace")  # a trace (regard.explain) is such a file too
 _LINE = 64  # bytes of a cache line
 _TIED = "regard.tied"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
@@ -61,8 +62,8 @@ def metadata(path: str | Path) -> dict[str, str]:
 
 def write(path: str | Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None) -> None:
     """Store the tensors in one file. Equal calls give equal bytes; a failure leaves the former file as it was."""
-    if Path(path).suffix != ".safetensors":
-        raise WeightsError(f"{path} is no name for weights", expected="a name that ends in .safetensors")
+    if Path(path).suffix not in _SUFFIXES:
+        raise WeightsError(f"{path} is no name for weights", expected=f"a name that ends in {' or '.join(_SUFFIXES)}")
     bad = [name for name, t in tensors.items() if t.is_meta or t.layout != torch.strided or t.dtype not in _CODES]
     if bad := bad or [name for name in tensors if name == "__metadata__"]:
         raise WeightsError(f"cannot store {brief(bad)}", expected=f"dense tensors of {', '.join(_CODES.values())}")
@@ -180,7 +181,7 @@ def _header(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> bytes:
 
 @contextmanager
 def _opened(file: Path) -> Iterator[Any]:
-    if file.suffix != ".safetensors":
+    if file.suffix not in _SUFFIXES:
         expected = f"a .safetensors file, or a folder with {FILE} or {INDEX}"
         if pickles := [str(each) for each in (file, *sorted(file.glob("*"))) if each.suffix in _PICKLES]:
             raise WeightsError(f"{brief(pickles)}: a pickle can run code", expected=expected, remedy=_CONVERT)

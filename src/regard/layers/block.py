@@ -39,8 +39,7 @@ class EncoderBlock(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         x = self.around_self(x, lambda y: self.self(y, mask=mask, positions=positions, state=state))
         x = self.around_feedforward(x, self.feedforward)
-        taps.report_hidden(self.site, x)
-        return x
+        return taps.point(self.site, x)
 
 
 class DecoderBlock(nn.Module):
@@ -67,8 +66,7 @@ class DecoderBlock(nn.Module):
         x = self.around_self(x, lambda y: self.self(y, mask=mask, positions=positions, state=state))
         x = self.around_cross(x, lambda y: self.cross(y, memory, mask=memory_mask))
         x = self.around_feedforward(x, self.feedforward)
-        taps.report_hidden(self.site, x)
-        return x
+        return taps.point(self.site, x)
 
 
 def stack(block: Callable[[], nn.Module], n_layers: int) -> nn.ModuleList:

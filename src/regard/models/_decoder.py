@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.places import places
+from regard.core import taps
 from regard.core.output import Output
 from regard.core.state import State
 from regard.layers.embedding import TokenEmbedding
@@ -43,11 +44,15 @@ class Decoder(nn.Module):
         """What stands before the output layer; with a `state`, after all the tokens that it has seen."""
         past = state["0.self.keys"].shape[2] if state is not None and "0.self.keys" in state else 0
         positions, mask = places(input_ids, attention_mask, position_ids, past)
-        x = self.enter(input_ids, positions)
+        x = taps.point("decoder.input", self.enter(input_ids, positions))
         for index, block in enumerate(self.decoder):
             own = None if state is None else state.sub(f"{index}.self")
             x = block(x, mask=mask, positions=positions, state=own)
         return self.norm(x)
+
+    def read(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        """The logits that a block's output would give if it were the last."""
+        return self.output(self.norm(hidden))
 
     def enter(self, input_ids: Tensor, positions: Tensor) -> Tensor:
         """The vectors that the first block reads."""

@@ -138,19 +138,23 @@ class Bert(nn.Module):
         """Read the tokens (True or 1 in the mask is a real one; segments are 0 and 1) and answer by the head."""
         hidden, head = self.states(input_ids, attention_mask, token_type_ids), self.config.head
         pooled = self.pool(hidden) if head in _POOLED else None
-        logits = pair_logits = None
-        if head in ("masked_lm", "pretraining"):
-            logits = self.output(self.transform(hidden))
-        if head in ("next_sentence", "pretraining"):
-            pair_logits = self.pair(pooled)
-            logits = pair_logits if logits is None else logits
-        if head == "classes":
-            logits = self.classifier(self.head_dropout(pooled))
-        if head in ("token_classes", "span"):
-            logits = self.classifier(self.head_dropout(hidden))
+        logits = self.read(hidden, pooled)
+        pair_logits = self.pair(pooled) if head == "pretraining" else logits if head == "next_sentence" else None
         if head == "sentence":
             pooled = F.normalize(mean_of_real(hidden, attention_mask), dim=-1)
         return Output(hidden, logits, pooled, pair_logits)
+
+    def read(self, hidden: Float[Tensor, "B T D"], pooled: Float[Tensor, "B D"] | None = None) -> Tensor | None:
+        """The head's logits of a block's output, as if it were the last; None where there is no such head."""
+        head = self.config.head
+        if head in ("masked_lm", "pretraining"):
+            return self.output(self.transform(hidden))
+        if head in ("token_classes", "span"):
+            return self.classifier(self.head_dropout(hidden))
+        if head in ("classes", "next_sentence"):
+            pooled = self.pool(hidden) if pooled is None else pooled
+            return self.classifier(self.head_dropout(pooled)) if head == "classes" else self.pair(pooled)
+        return None
 
     def states(
         self, input_ids: Int[Tensor, "B T"], attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None
@@ -159,7 +163,7 @@ class Bert(nn.Module):
         positions = torch.arange(input_ids.shape[1], device=input_ids.device)
         segments = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
         x = self.position.embed(self.embedding(input_ids) + self.segment(segments), positions)
-        x = self.dropout(self.embedding_norm(x))
+        x = taps.point("encoder.input", self.dropout(self.embedding_norm(x)))
         mask = None if attention_mask is None else Mask(keys=attention_mask.bool())
         for block in self.encoder:
             x = block(x, mask=mask)

@@ -26,6 +26,7 @@ from regard.attention import Attended, Gaussian, Mask, attend, make_chooser, mak
 from regard.attention.centre import PredictedCentre
 from regard.attention.choosers.hard import MovingBaseline
 from regard.attention.scores import PreparedKeys
+from regard.core import taps
 from regard.core.config import Config
 from regard.core.state import State
 from regard.layers.dropout import Dropout
@@ -118,12 +119,12 @@ class Seq2seq(nn.Module):
     ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T"] | None]:
         """States before the output layer, and log p of each sampled look at the source (hard attention in training)."""
         memory, state = self.encode(source, source_mask)
-        x = self.dropout(self.target_embedding(target))
+        x = taps.point("decoder.input", self.dropout(self.target_embedding(target)))
         if self.config.attention == "luong" and not self.config.input_feeding:
             # Nothing of step t feeds step t+1 but the recurrent state, so all steps run at once.
             states, _ = self.decoder(x, state=state)
             attended = self._look(states, memory, start=0)
-            out = self._combine(attended.context[:, 0], states, x)
+            out = taps.point("decoder.states", self._combine(attended.context[:, 0], states, x))
             return out, None if attended.log_prob is None else attended.log_prob[:, 0]
         outputs, chosen, fed = [], [], self._nothing_fed(memory)
         for t, x_t in enumerate(x.unbind(1)):
@@ -132,12 +133,14 @@ class Seq2seq(nn.Module):
             fed = out
             if attended_t is not None and attended_t.log_prob is not None:
                 chosen.append(attended_t.log_prob[:, 0, 0])
-        return torch.stack(outputs, 1), torch.stack(chosen, 1) if chosen else None
+        return taps.point("decoder.states", torch.stack(outputs, 1)), torch.stack(chosen, 1) if chosen else None
 
     def encode(self, source: Tensor, real: Tensor) -> tuple[Memory, RecurrentState]:
         """The memory, and the decoder's first state from the encoder's last."""
         lengths = real.sum(1)
-        states, last = self.encoder(self.dropout(self.source_embedding(source)), lengths=lengths)
+        x = taps.point("encoder.input", self.dropout(self.source_embedding(source)))
+        states, last = self.encoder(x, lengths=lengths)
+        states = taps.point("encoder.states", states)
         directions = 2 if self.config.bidirectional else 1
         first = {
             name: torch.tanh(self.bridge(part.unflatten(1, (-1, directions)).flatten(2))) for name, part in last.items()
@@ -147,6 +150,10 @@ class Seq2seq(nn.Module):
             return Memory(final[:, None, None], final[:, None, None], real, lengths), first
         keys, values = self.score.prepare(self.key(states)).unsqueeze(1), states.unsqueeze(1)
         return Memory(keys, values, real, lengths), first
+
+    def read(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        """Logits of target states."""
+        return self.output(hidden)
 
     def begin(self, inputs: Mapping[str, Tensor]) -> State:
         memory, first = self.encode(inputs["source"], inputs["source_mask"])

@@ -129,10 +129,15 @@ class Transformer(nn.Module):
     def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         positions = torch.arange(source.shape[1], device=source.device)
         x = self.dropout(self.source_position.embed(self.source_embedding(source), positions))
+        x = taps.point("encoder.input", x)
         mask = Mask(keys=source_mask)
         for block in self.encoder:
             x = block(x, mask=mask)
         return self.encoder_norm(x)
+
+    def read(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        """The logits that a decoder block's output would give if it were the last."""
+        return self.output(self.decoder_norm(hidden))
 
     def begin(self, inputs: Mapping[str, Tensor]) -> State:
         """Encode the source; each decoder layer's keys and values of it are prepared once for the whole decoding."""
@@ -155,6 +160,7 @@ class Transformer(nn.Module):
         past = state["0.self.keys"].shape[2] if state is not None and "0.self.keys" in state else 0
         positions = torch.arange(past, past + target.shape[1], device=target.device)
         x = self.dropout(self.target_position.embed(self.target_embedding(target), positions))
+        x = taps.point("decoder.input", x)
         for index, (block, memory) in enumerate(zip(self.decoder, prepared, strict=True)):
             own = None if state is None else state.sub(f"{index}.self")
             x = block(x, memory, mask=causal(), memory_mask=memory_mask, state=own)

@@ -98,17 +98,22 @@ class Vit(nn.Module):
         hidden = self.states(pixel_values)
         if not self.config.n_labels:
             return Output(hidden, pooled=torch.tanh(self.pooler(hidden[:, 0])))
+        return Output(hidden, self._classify(hidden), pooled=hidden[:, 0])
+
+    def read(self, hidden: Float[Tensor, "B P D"]) -> Float[Tensor, "B C"] | None:
+        """The logits that a block's output would give if it were the last; None without a classifier."""
+        return self._classify(self.norm(hidden)) if self.config.n_labels else None
+
+    def _classify(self, hidden: Float[Tensor, "B P D"]) -> Float[Tensor, "B C"]:
         logits = self.classifier(hidden[:, 0])
-        if self.config.teacher:
-            logits = (logits + self.teacher_classifier(hidden[:, 1])) / 2
-        return Output(hidden, logits, pooled=hidden[:, 0])
+        return (logits + self.teacher_classifier(hidden[:, 1])) / 2 if self.config.teacher else logits
 
     def states(self, pixel_values: Float[Tensor, "B C height width"]) -> Float[Tensor, "B P D"]:
         """The last layer's states: the special tokens, then the patches row by row."""
         patches_BPD = self.patches(pixel_values)
         first = [self.special[name].expand(len(patches_BPD), -1, -1) for name in self._special_names()]
         x = torch.cat([*first, patches_BPD], 1) + self.positions(*pixel_values.shape[2:])
-        x = self.dropout(x)
+        x = taps.point("encoder.input", self.dropout(x))
         for block in self.encoder:
             x = block(x)
         return self.norm(x)

@@ -13,7 +13,9 @@ from regard import folder as folders
 from regard.core.errors import LengthError, UsageError
 from regard.core.output import Output
 from regard.data.text import Tokenizer, bert_rows
+from regard.explain import Subject
 from regard.folder import ModelFolder
+from regard.pipelines import _subjects as subjects
 
 _NEEDS = {
     "translate": "a translation model",
@@ -24,6 +26,7 @@ _NEEDS = {
     "fill": "a masked language model",
     "embed": "an encoder",
     "similar": "an encoder",
+    "explain": "a model that reads text or images",
 }
 
 
@@ -84,6 +87,16 @@ class Loaded(nn.Module):
     def similar(self, *_: Any, **__: Any) -> Any:
         self._cannot("similar")
 
+    def subject(self, inputs: Any, target: Any = None, **_: Any) -> Subject:
+        """What there is to explain: the model, `inputs` (texts or images) as tensors and tokens, and its answer."""
+        self._cannot("explain")
+
+    def explain(self, inputs: Any, target: Any = None, *, method: str = "maps", **options: Any) -> Any:
+        """The result of one of `regard.explain`'s methods on these texts or images."""
+        from regard.looking import explain
+
+        return explain(self, inputs, target, method=method, **options)
+
     def _cannot(self, verb: str) -> NoReturn:
         able = [name for name in _NEEDS if getattr(type(self), name) is not getattr(Loaded, name)]
         raise UsageError(
@@ -109,6 +122,16 @@ class TextEncoder(Loaded):
             inputs = self.inputs([texts[i] for i in chosen], second)
             with torch.inference_mode():
                 yield chosen, inputs, self.model(**inputs)
+
+    def subject(self, inputs: Any, target: Any = None, **_: Any) -> Subject:
+        """The target is the second text of a pair; for an encoder without a head, what its vector is compared with."""
+        return subjects.reader_subject(self, inputs, target)
+
+    def whole_inputs(self, texts: Sequence[str], others: Sequence[str] | None = None) -> dict[str, torch.Tensor]:
+        """Tensors of the texts, refused where they are longer than the model's positions."""
+        ids, mask, segments = bert_rows(self.tokenizer, list(texts), others and list(others), 1 << 30)
+        check_length(ids.shape[1], getattr(self.model, "longest", None), "the text")
+        return {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments}
 
     def inputs(self, texts: Sequence[str], others: Sequence[str] | None = None) -> dict[str, torch.Tensor]:
         """Tensors of the texts, cut where they are longer than the model's positions."""

@@ -10,6 +10,8 @@ import torch
 
 from regard.core.errors import UsageError
 from regard.data.images import ImageForm
+from regard.explain import Subject
+from regard.pipelines import _subjects as subjects
 from regard.pipelines._loaded import Loaded
 from regard.pipelines.classification import Classified
 
@@ -37,6 +39,11 @@ class ImageClassificationPipeline(Loaded):
                 best = max(scores, key=scores.__getitem__)
                 found.append(Classified(best, scores[best], scores))
         return found
+
+    def subject(self, inputs: Any, target: Any = None, **_: Any) -> Subject:
+        """One image or several."""
+        images = [inputs] if isinstance(inputs, (str, Path)) or not isinstance(inputs, Sequence) else inputs
+        return subjects.image_subject(self, images)
 
     def embed(self, images: Sequence[str | Path | Any], *, rows: int = 32) -> torch.Tensor:
         """The pooled vector of each image [N,D]."""

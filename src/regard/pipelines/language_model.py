@@ -11,7 +11,9 @@ from torch import Tensor
 
 from regard.core.errors import LengthError, UsageError
 from regard.decoding import Search, decode
-from regard.pipelines._loaded import Loaded, check_texts
+from regard.explain import Subject
+from regard.pipelines import _subjects as subjects
+from regard.pipelines._loaded import Loaded, check_length, check_texts
 
 _NONE = -1
 
@@ -106,6 +108,14 @@ class LanguageModelPipeline(Loaded):
         )
         pairs = zip(rows, (hypotheses[0] for hypotheses in found), strict=True)
         return [(best.tokens[len(row) - 1 :], best.log_prob, best.finished) for row, best in pairs]
+
+    def subject(self, inputs: Any, target: Any = None, **_: Any) -> Subject:
+        """The target is what stands after the text."""
+        return subjects.writer_subject(self, inputs, target)
+
+    def check_fits(self, ids: Sequence[int]) -> None:
+        """Refuse what is longer than the model's positions."""
+        check_length(len(ids), getattr(self.model, "longest", None), "the text")
 
     def perplexity(self, text: str, *, context: int | None = None) -> float:
         """exp of the mean loss of the text's tokens, read in stretches of `context` tokens."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from regard.core.batch import pad
 from regard.core.errors import UsageError
 from regard.pipelines._loaded import check_length, check_texts
 from regard.pipelines.sentence_similarity import SentenceSimilarityPipeline
@@ -32,16 +33,29 @@ class MaskedLmPipeline(SentenceSimilarityPipeline):
         check_texts(texts)
         return [self._fill(text, top) for text in texts]
 
+    def whole_inputs(self, texts: Sequence[str], others: Sequence[str] | None = None) -> dict[str, torch.Tensor]:
+        """Tensors of texts whose gaps are gaps; of pairs as any encoder reads them."""
+        if others is not None:
+            return super().whole_inputs(texts, others)
+        ids, mask = pad([self._ids(text.split(GAP)) for text in texts], value=self.tokenizer.pad)
+        check_length(ids.shape[1], self.model.longest, "the text")
+        return {"input_ids": ids, "attention_mask": mask, "token_type_ids": torch.zeros_like(ids)}
+
+    def _ids(self, parts: Sequence[str]) -> list[int]:
+        """The tokens of a text with gaps between its parts."""
+        tokenizer = self.tokenizer
+        ids = [tokenizer.cls]
+        for number, part in enumerate(tokenizer.encode_batch(list(parts))):
+            ids += ([tokenizer.mask] if number else []) + part
+        return [*ids, tokenizer.sep]
+
     def _fill(self, text: str, top: int) -> list[list[Filling]]:
         tokenizer, parts = self.tokenizer, text.split(GAP)
         if len(parts) < 2:
             raise UsageError(
                 f"there is no {GAP} to fill", got=text[:60], remedy=f"Write {GAP} where a word is missing."
             )
-        ids = [tokenizer.cls]
-        for number, part in enumerate(tokenizer.encode_batch(parts)):
-            ids += ([tokenizer.mask] if number else []) + part
-        ids.append(tokenizer.sep)
+        ids = self._ids(parts)
         check_length(len(ids), self.model.longest, "the text")
         gaps = [place for place, token in enumerate(ids) if token == tokenizer.mask]
         with torch.inference_mode():

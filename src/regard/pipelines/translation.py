@@ -15,8 +15,10 @@ from regard.core.errors import LengthError, UnknownName, UsageError
 from regard.core.output import Output
 from regard.data.text import Specials, Tokenizer
 from regard.decoding import Hypothesis, Search, decode
+from regard.explain import Subject
 from regard.folder import ModelFolder
-from regard.pipelines._loaded import Loaded
+from regard.pipelines import _subjects as subjects
+from regard.pipelines._loaded import Loaded, check_length
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,18 @@ class TranslationPipeline(Loaded):
             tokenizer.decode(written),
             {site: weights.tolist() for site, weights in sites.items()},
         )
+
+    def subject(self, inputs: Any, target: Any = None, **search: Any) -> Subject:
+        """The target is a translation of your own; left out, the one that the search finds."""
+        return subjects.translation_subject(self, inputs, target, **search)
+
+    def sides(self, source: list[list[int]], written: list[list[int]]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Source tokens and which are real; what the decoder reads; what it should write (−100: nothing)."""
+        tokens, mask = self._source(source)
+        read, _ = pad([[self._bos, *row] for row in written], value=self._pad)
+        wanted, _ = pad([[*row, self._eos] for row in written], value=-100)
+        check_length(read.shape[1], getattr(self.model, "longest", None), "the target")
+        return tokens, mask, read, wanted
 
     def _decode(
         self, numbers: list[int], rows: list[list[int]], options: Search, prefixes: list[list[int]] | None

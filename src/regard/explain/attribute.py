@@ -1,0 +1,239 @@
+"""Where a state or an answer comes from.
+
+hidden token attribution (Brunner et al. 2020), of hidden state c_j at layer l to input vector x_i:
+
+    attr(x_i, c_j) = ‖∂c_j/∂x_i‖ (Frobenius)        contribution = attr / Σ_k attr(x_k, c_j)
+
+    exact       every feature's gradient          probes      an unbiased estimate of the squared norm, with its error
+
+of the answer (a log-probability, see `Subject.score`) to input vector x_i:
+
+    gradient    ∂y/∂x_i · (x_i − b)               gradient × input (b is the baseline)
+    integrated  ∫ ∂y/∂x along the way from b to x, times x − b (Sundararajan et al. 2017); its parts should sum to
+                y(x) − y(b), and by how much they do not is said (completeness)
+    occlusion   y(x) − y(x with x_i replaced by b)
+
+x is what enters the first block: embedding, position and what else the model adds. The baseline b is the mean over the
+row's vectors, which says nothing of any token, or the zero vector. Zero is the custom, and wrong for models that begin
+with a norm: there the output does not change along the way from x to zero and jumps at its end, so that integrated
+gradients are not complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.core import taps
+from regard.core.errors import UnknownName, UsageError
+from regard.explain._chosen import input_of, numbers, pick, short
+from regard.explain._jacobian import Moved, moved
+from regard.explain._subject import Subject
+from regard.explain._trace import Trace
+from regard.views.result import Curves, Heads, HeadSite, Matrix, Panel, Result, Words
+
+HIDDEN, ANSWER = ("exact", "probes"), ("gradient", "integrated", "occlusion")
+_SIDES = {"encoder": ("input", "source"), "decoder": ("input", "prefix")}
+_COPIES = 32
+
+
+def attribute(
+    trace: Trace,
+    *,
+    how: str = "probes",
+    layer: str | None = None,
+    inputs: str | None = None,
+    row: int = 0,
+    probes: int = 64,
+    steps: int = 64,
+    baseline: str = "mean",
+    seed: int = 0,
+) -> Result:
+    """Which input tokens states (--how exact, probes) or the answer (gradient, integrated, occlusion) come from."""
+    if how not in HIDDEN + ANSWER:
+        raise UnknownName("way of attribution", how, HIDDEN + ANSWER)
+    if how in ANSWER:
+        return _of_answer(trace, how, row, steps, baseline)
+    names = trace.layers() if layer == "all" else [pick(trace, layer)]
+    found = {
+        name: attributed(trace, name, inputs=inputs, row=row, probes=None if how == "exact" else probes, seed=seed)
+        for name in names
+    }
+    return _of_states(trace, found, inputs, row, how)
+
+
+def attributed(
+    trace: Trace,
+    layer: str,
+    *,
+    inputs: str | None = None,
+    row: int = 0,
+    probes: int | None = None,
+    seed: int = 0,
+    plain: bool = False,
+) -> Moved:
+    """Squared Jacobian norms of one layer's states by the input vectors."""
+    entry = inputs or input_of(trace, layer)
+    if entry not in trace.hidden:
+        raise UnknownName("input", entry, [name for name in trace.hidden if name.endswith(".input")])
+    lengths = len(labels_of(trace, layer, row)), len(labels_of(trace, entry, row))
+    return moved(
+        trace.live(), row, trace.hidden, layer=layer, inputs=entry, lengths=lengths, probes=probes, seed=seed,
+        plain=plain,
+    )  # fmt: skip
+
+
+def labels_of(trace: Trace, name: str, row: int) -> list[str]:
+    """The tokens that a layer's states or an input's vectors belong to."""
+    side = next(side for side in _SIDES[name.split(".")[0]] if side in trace.sides)
+    return trace.labels(side, row)
+
+
+def _of_states(trace: Trace, found: Mapping[str, Moved], inputs: str | None, row: int, how: str) -> Result:
+    panels: list[Panel] = []
+    sites, data, own_points, other_points = {}, dict[str, Any](), [], []
+    for number, (layer, one) in enumerate(found.items(), 1):
+        entry = inputs or input_of(trace, layer)
+        rows, columns = labels_of(trace, layer, row), labels_of(trace, entry, row)
+        shares = one.contributions
+        sites[layer] = HeadSite(rows, columns, {"attribution": shares[None].float()})
+        data[layer] = {"norms": one.norms.tolist(), "contributions": shares.tolist()}
+        if one.error is not None:
+            data[layer]["squared_norms"] = one.squares.tolist()
+            data[layer]["standard_errors"] = one.error.tolist()
+        if len(rows) == len(columns):
+            own = shares.diagonal()
+            data[layer]["self_contribution"] = float(own.mean())
+            data[layer]["not_main"] = float((shares.argmax(1) != torch.arange(len(rows))).double().mean())
+            own_points.append((float(number), data[layer]["self_contribution"]))
+            other_points.append((float(number), data[layer]["not_main"]))
+    last = list(found)[-1]
+    picture = sites[last]
+    note = "rows: states, columns: input tokens; each row sums to one"
+    values = numbers(picture.kinds["attribution"][0])
+    panels.append(Matrix(f"Contributions to {last}", picture.rows, picture.columns, values, note=note))
+    if len(own_points) > 1:
+        series = {"self-contribution": own_points, "not its own main contributor": other_points}
+        panels.append(Curves("By layer", "layer", "share", series))
+    return Result(
+        "attribute",
+        f"Hidden token attribution of {trace.model}: {short(picture.rows)}",
+        panels,
+        _said(found, data, how),
+        {"how": how, "layers": data, "output": trace.output},
+        Heads(sites, ["attribution"]),
+    )
+
+
+def _said(found: Mapping[str, Moved], data: Mapping[str, Any], how: str) -> list[str]:
+    said = []
+    for layer, one in data.items():
+        if "self_contribution" in one:
+            said.append(
+                f"{layer}: a state comes to {one['self_contribution']:.0%} from its own token (mean); "
+                f"{one['not_main']:.0%} of the tokens are not their own main contributor."
+            )
+    if how == "probes":
+        spread = [
+            float((one.error / one.squares.clamp_min(1e-30)).mean()) for one in found.values() if one.error is not None
+        ]
+        said.append(
+            f"Estimated with random probes: squared norms are known to ±{max(spread):.1%} (standard error, mean)."
+        )
+    return said
+
+
+def _of_answer(trace: Trace, how: str, row: int, steps: int, baseline: str) -> Result:
+    if baseline not in ("zero", "mean"):
+        raise UnknownName("baseline", baseline, ("zero", "mean"))
+    if steps < 1:
+        raise UsageError("integrated gradients need steps", got=steps, expected="1 or more")
+    subject = trace.live()
+    entries = {name: x[row] for name, x in trace.hidden.items() if name.endswith(".input")}
+    bases = {name: _base(x, baseline, len(labels_of(trace, name, row))) for name, x in entries.items()}
+    ways = {"gradient": _gradient, "integrated": _integrated, "occlusion": _occlusion}
+    parts = ways[how](subject, row, entries, bases, steps)
+    with torch.no_grad():
+        whole, empty = (float(_scores(subject, row, {k: v[None] for k, v in at.items()})[0]) for at in (entries, bases))
+    panels: list[Panel] = []
+    data: dict[str, Any] = {"how": how, "score": whole, "score_of_baseline": empty, "output": trace.output}
+    for name, part in parts.items():
+        labels = labels_of(trace, name, row)
+        values = part[: len(labels)].double().tolist()
+        data[name] = dict(zip(("tokens", "values"), (labels, values), strict=True))
+        panels.append(Words(f"{how} of the answer, {name.split('.')[0]}", labels, values))
+    said = [f"The answer's score is {whole:.3f}; of the baseline it is {empty:.3f}."]
+    if how == "integrated":
+        total = sum(float(part.double().sum()) for part in parts.values())
+        data["completeness_error"] = total - (whole - empty)
+        said.append(
+            f"The parts sum to {total:.4f}, {abs(data['completeness_error']):.1e} off the difference (completeness)."
+        )
+    title = f"Attribution of the answer of {trace.model}: {short(labels_of(trace, next(iter(parts)), row))}"
+    return Result("attribute", title, panels, said, data)
+
+
+def _base(x: Tensor, baseline: str, length: int) -> Tensor:
+    return torch.zeros_like(x) if baseline == "zero" else x[:length].mean(0).expand_as(x).clone()
+
+
+def _scores(subject: Subject, row: int, at: Mapping[str, Tensor]) -> Tensor:
+    """The answer's score [N] where vectors [N,T,D] enter the model."""
+    copies = len(next(iter(at.values())))
+    with taps.alter({name: lambda _, __, x=x: x for name, x in at.items()}):  # type: ignore[misc]
+        return subject.repeated(copies, row).scores()
+
+
+def _slopes(subject: Subject, row: int, at: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    leaves = {name: x.detach().clone().requires_grad_() for name, x in at.items()}
+    with torch.enable_grad():
+        total = _scores(subject, row, leaves).sum()
+    found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+    return {
+        name: torch.zeros_like(leaf) if slope is None else slope
+        for (name, leaf), slope in zip(leaves.items(), found, strict=True)
+    }
+
+
+def _gradient(
+    subject: Subject, row: int, x: Mapping[str, Tensor], base: Mapping[str, Tensor], _: int
+) -> dict[str, Tensor]:
+    slopes = _slopes(subject, row, {name: one[None] for name, one in x.items()})
+    return {name: (slopes[name][0] * (x[name] - base[name])).sum(-1) for name in x}
+
+
+def _integrated(
+    subject: Subject, row: int, x: Mapping[str, Tensor], base: Mapping[str, Tensor], steps: int
+) -> dict[str, Tensor]:
+    """Gauss–Legendre points along the straight line, a batch of them at once."""
+    points, weights = (torch.from_numpy(part).float() for part in np.polynomial.legendre.leggauss(steps))
+    places, weights = (points + 1) / 2, weights / 2
+    total = {name: torch.zeros_like(one) for name, one in x.items()}
+    for start in range(0, steps, _COPIES):
+        part, share = places[start : start + _COPIES, None, None], weights[start : start + _COPIES, None, None]
+        slopes = _slopes(subject, row, {name: base[name] + part * (x[name] - base[name]) for name in x})
+        for name in x:
+            total[name] += (slopes[name] * share).sum(0)
+    return {name: (total[name] * (x[name] - base[name])).sum(-1) for name in x}
+
+
+@torch.no_grad()
+def _occlusion(
+    subject: Subject, row: int, x: Mapping[str, Tensor], base: Mapping[str, Tensor], _: int
+) -> dict[str, Tensor]:
+    whole = _scores(subject, row, {name: one[None] for name, one in x.items()})[0]
+    found = {}
+    for name, one in x.items():
+        scores = []
+        for start in range(0, len(one), _COPIES):
+            places = torch.arange(start, min(start + _COPIES, len(one)))
+            many = one.expand(len(places), -1, -1).clone()
+            many[torch.arange(len(places)), places] = base[name][places]
+            others = {other: x[other].expand(len(places), -1, -1) for other in x if other != name}
+            scores.append(_scores(subject, row, {name: many, **others}))
+        found[name] = whole - torch.cat(scores)
+    return found

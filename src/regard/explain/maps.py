@@ -1,0 +1,118 @@
+"""Attention maps: where every head looks, and how heads differ.
+
+entropy     −Σ_k a log a of a row, in nats, mean over queries; as a share of the most that the row's keys allow
+distance    Σ_k a |q − k|, mean over queries, where a side looks at itself
+largest     the largest weight of a row, mean over queries
+agreement   the mean cosine of a head's map with the other heads' of its site
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.core.errors import UsageError
+from regard.explain._chosen import chosen, looks_at_itself, numbers, short
+from regard.explain._trace import Site, Trace
+from regard.views.result import Heads, HeadSite, Matrix, Panel, Result, Table
+
+
+def maps(trace: Trace, *, sites: str = "*", head: int | None = None, row: int = 0) -> Result:
+    """Weights of all heads, with entropy, distance and agreement; `sites` a name, a layer or a pattern."""
+    found = chosen(trace, sites)
+    maps_of = {site.name: trace.heads(site.name, row) for site in found}
+    facts = {site.name: _facts(trace, site, maps_of[site.name], row) for site in found}
+
+    return Result(
+        "maps",
+        f"Attention of {trace.model}: {short(trace.labels(found[0].queries, row))}",
+        [*_pictures(trace, found, maps_of, head, row), *_tables(facts)],
+        _statements(facts),
+        {"sites": facts, "output": trace.output},
+        Heads(
+            {
+                site.name: HeadSite(
+                    trace.labels(site.queries, row), trace.labels(site.keys, row), {"raw": maps_of[site.name]}
+                )
+                for site in found
+            },
+            ["raw"],
+        ),
+    )
+
+
+def _pictures(trace: Trace, found: list[Site], maps_of: dict[str, Tensor], head: int | None, row: int) -> list[Panel]:
+    """One picture for each pair of sides: the mean over heads (or one head) of its sites."""
+    groups: dict[tuple[str, str], list[Site]] = {}
+    for site in found:
+        groups.setdefault((site.queries, site.keys), []).append(site)
+    panels: list[Panel] = []
+    for (queries, keys), sites in groups.items():
+        heads = torch.cat([maps_of[site.name] for site in sites])
+        if head is not None and len(sites) > 1:
+            raise UsageError("which site's head?", remedy="Name one: --sites " + sites[0].name)
+        if head is not None and not 0 <= head < len(heads):
+            raise UsageError("no such head", got=head, expected=f"0 to {len(heads) - 1}")
+        name = sites[0].name if len(sites) == 1 else f"{len(sites)} sites"
+        which = f"head {head}" if head is not None else f"mean of {len(heads)} heads"
+        picture = heads[head] if head is not None else heads.mean(0)
+        panels.append(Matrix(f"{name}, {which}", trace.labels(queries, row), trace.labels(keys, row), numbers(picture)))
+    return panels
+
+
+def _facts(trace: Trace, site: Site, heads: Tensor, row: int) -> dict[str, Any]:
+    n_heads, n_queries, n_keys = heads.shape
+    entropy_HQ = torch.special.entr(heads).sum(-1)
+    seen_Q: Tensor = torch.full((n_queries,), float(n_keys))
+    if site.allowed is not None:
+        seen_Q = trace.real(site.allowed.expand(trace.rows, 1, -1, -1), site, row)[0].sum(-1).float()
+    most = float(seen_Q.clamp_min(1).log().mean())
+    facts: dict[str, Any] = {
+        "heads": n_heads,
+        "entropy": entropy_HQ.mean(1).tolist(),
+        "entropy_share": (entropy_HQ.mean(1) / most).tolist() if most > 0 else [math.nan] * n_heads,
+        "largest": heads.amax(-1).mean(1).tolist(),
+        "agreement": _agreement(heads).tolist(),
+    }
+    if looks_at_itself(site):
+        places = torch.arange(n_keys)
+        gap_QK = (torch.arange(n_queries).unsqueeze(1) - places).abs().float()
+        facts["distance"] = (heads * gap_QK).sum(-1).mean(1).tolist()
+    return facts
+
+
+def _agreement(heads: Tensor) -> Tensor:
+    flat = torch.nn.functional.normalize(heads.flatten(1), dim=1)
+    alike = flat @ flat.T
+    return (alike.sum(1) - alike.diagonal()) / max(len(heads) - 1, 1)
+
+
+def _tables(facts: dict[str, dict[str, Any]]) -> list[Panel]:
+    panels: list[Panel] = []
+    columns = ["site", "heads", "entropy", "share of the most", "largest weight", "distance", "agreement"]
+    rows: list[list[str | float | int | None]] = []
+    for name, one in facts.items():
+        means = [_mean(one.get(key)) for key in ("entropy", "entropy_share", "largest", "distance", "agreement")]
+        rows.append([name, one["heads"], *means])
+    panels.append(Table("Sites, means over heads", columns, rows, "entropy in nats; distance in tokens"))
+    if (most := max(one["heads"] for one in facts.values())) > 1:
+        values = [[*one["entropy"], *[math.nan] * (most - one["heads"])] for one in facts.values()]
+        panels.append(Matrix("Entropy of each head", list(facts), [str(number) for number in range(most)], values))
+    return panels
+
+
+def _mean(values: list[float] | None) -> float | None:
+    return None if values is None else sum(values) / len(values)
+
+
+def _statements(facts: dict[str, dict[str, Any]]) -> list[str]:
+    heads = [(name, number, value) for name, one in facts.items() for number, value in enumerate(one["entropy"])]
+    sharp, flat = min(heads, key=lambda head: head[2]), max(heads, key=lambda head: head[2])
+    return [
+        f"{len(heads)} heads in {len(facts)} sites.",
+        f"The most pointed is {sharp[0]} head {sharp[1]} (entropy {sharp[2]:.2f} nats), "
+        f"the most even {flat[0]} head {flat[1]} ({flat[2]:.2f}).",
+    ]

@@ -1,0 +1,260 @@
+"""What there is to explain about a run: the inputs of a loaded model, its tokens, and its answer as one number a row.
+
+model                      the number
+translation                log p of the target, `</s>` included: the one given, or the one that the search finds
+language model             log p of the target after the text; without a target, of the likeliest next token
+masked words               log p of the likeliest word in each gap; without a gap, of every token where it stands
+classes, images            log p of the likeliest class; of a regression, its number
+classes of tokens, spans   log p of the likeliest
+encoder without a head     the cosine of the text's vector with that of the target; none without a target
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.core.batch import pad
+from regard.core.errors import UsageError
+from regard.explain import Subject
+from regard.models import make_model
+
+if TYPE_CHECKING:
+    from regard.pipelines._loaded import Loaded, TextEncoder
+    from regard.pipelines.image_classification import ImageClassificationPipeline
+    from regard.pipelines.language_model import LanguageModelPipeline
+    from regard.pipelines.translation import TranslationPipeline
+
+Texts = str | Sequence[str]
+_NO_ONE = -100  # a place whose token is not asked for
+
+
+def listed(texts: Texts | None, what: str = "text") -> list[str]:
+    """One text or several, none of them empty."""
+    rows = [texts] if isinstance(texts, str) else list(texts or [])
+    if not rows:
+        raise UsageError(f"there is nothing to explain: no {what}")
+    if empty := [number for number, row in enumerate(rows, 1) if not row.strip()]:
+        which = f" {empty[0]}" if len(rows) > 1 else ""
+        raise UsageError(f"there is nothing to explain: {what}{which} is empty", remedy="Give a word or more.")
+    return rows
+
+
+def token_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
+    """log p of the wanted tokens [B,T], summed over those that are asked for [B]."""
+    wanted = goal["wanted"]
+    logits = output.logits.float()
+    losses = F.cross_entropy(logits.transpose(1, 2), wanted, ignore_index=_NO_ONE, reduction="none")
+    return -losses.sum(1)
+
+
+def class_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
+    """log p of the wanted classes [B]."""
+    return output.logits.float().log_softmax(-1).gather(1, goal["wanted"]).squeeze(1)
+
+
+def span_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
+    """log p of the wanted beginning and end [B,2]."""
+    places = goal["wanted"].unsqueeze(1)
+    return output.logits.float().log_softmax(1).gather(1, places).sum((1, 2))
+
+
+def cosine_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
+    """The cosine of the mean state over real tokens with a vector [B]."""
+    real = goal["real"].to(output.hidden.dtype)
+    mean = (output.hidden * real.unsqueeze(-1)).sum(1) / real.sum(1, keepdim=True)
+    return F.cosine_similarity(mean, goal["vector"], dim=-1)
+
+
+def untrained(loaded: Loaded, again: Callable[[Loaded], Subject]) -> Callable[[int], Subject]:
+    """The subject with new random weights, by seed."""
+
+    def make(seed: int) -> Subject:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model = make_model(loaded.stored.name, loaded.config).eval()
+        return again(type(loaded)(replace(loaded.stored, model=model)))
+
+    return make
+
+
+def reader_subject(loaded: TextEncoder, texts: Texts, others: Texts | None = None) -> Subject:
+    """An encoder of text; `others` are the second texts of pairs, or what a vector is compared with."""
+    rows, model = listed(texts), loaded.model
+    seconds = listed(others, "second text") if others is not None else None
+    bare = getattr(loaded.config, "head", "none") in ("none", "sentence")
+    inputs = loaded.whole_inputs(rows, None if bare else seconds)
+    labels = [loaded.tokenizer.tokens(ids[real].tolist()) for ids, real in _real(inputs)]
+    with torch.no_grad():
+        output = model(**inputs)
+    score, goal, said = _answer(loaded, output, inputs)
+    if bare and seconds is not None:
+        goal, score = {"vector": loaded.embed(seconds), "real": inputs["attention_mask"]}, cosine_score
+        said = {"cosines": score(output, goal).tolist()}
+    return Subject(
+        loaded.stored.name,
+        loaded.stored.task,
+        model,
+        inputs,
+        {"input": labels},
+        score,
+        goal,
+        {"input": inputs["input_ids"]},
+        said,
+        model.read,
+        _labeller(loaded),
+        model.embedding.weight.detach(),
+        untrained=untrained(loaded, lambda other: reader_subject(other, texts, others)),  # type: ignore[arg-type]
+    )
+
+
+def writer_subject(loaded: LanguageModelPipeline, texts: Texts, targets: Texts | None = None) -> Subject:
+    """A language model; the target is what stands after the text."""
+    prompts = [loaded.prompt_ids(text) for text in listed(texts)]
+    after = loaded.tokenizer.encode_batch(listed(targets, "target")) if targets is not None else [[] for _ in prompts]
+    if len(after) != len(prompts):
+        raise UsageError("each text needs a target", got=f"{len(prompts)} and {len(after)}", expected="as many")
+    whole = [[*prompt, *target] for prompt, target in zip(prompts, after, strict=True)]
+    for row in whole:
+        loaded.check_fits(row)
+    ids, real = pad(whole, value=0)
+    inputs = {"input_ids": ids} if bool(real.all()) else {"input_ids": ids, "attention_mask": real}
+    wanted, said = torch.full_like(ids, _NO_ONE), dict[str, Any]()
+    if targets is None:
+        with torch.no_grad():
+            last = torch.stack(
+                [row[real_row][-1] for row, real_row in zip(loaded.model(**inputs).logits, real, strict=True)]
+            )
+        best = last.float().softmax(-1).topk(min(5, last.shape[-1]))
+        for number, row in enumerate(whole):
+            wanted[number, len(row) - 1] = best.indices[number, 0]
+        pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        said["next"] = [list(zip(loaded.tokenizer.tokens(tokens), shares, strict=True)) for tokens, shares in pairs]
+    for number, (prompt, target) in enumerate(zip(prompts, after, strict=True)):
+        wanted[number, len(prompt) - 1 : len(prompt) - 1 + len(target)] = torch.tensor(target, dtype=torch.long)
+    return Subject(
+        loaded.stored.name,
+        loaded.stored.task,
+        loaded.model,
+        inputs,
+        {"input": [loaded.tokenizer.tokens(row) for row in whole]},
+        token_score,
+        {"wanted": wanted},
+        {"input": ids},
+        said,
+        loaded.model.read,
+        lambda token: loaded.tokenizer.tokens([token])[0],
+        loaded.model.embedding.weight.detach(),
+        untrained=untrained(loaded, lambda other: writer_subject(other, texts, targets)),  # type: ignore[arg-type]
+    )
+
+
+def translation_subject(loaded: TranslationPipeline, texts: Texts, targets: Texts | None, **search: Any) -> Subject:
+    """A translator with the target that is given, or with the translation that wins."""
+    rows = listed(texts, "source")
+    source_ids, tokenizer = loaded.source_tokenizer.encode_batch(rows), loaded.target_tokenizer
+    said: dict[str, Any] = {}
+    if targets is None:
+        found = [best[0] for best in loaded.translate_nbest(rows, **search)]
+        written = [one.tokens for one in found]
+        said = {"log_probs": [one.log_prob for one in found], "decoded": True}
+    else:
+        written = tokenizer.encode_batch(listed(targets, "target"))
+    if len(written) != len(rows):
+        raise UsageError("each source needs a target", got=f"{len(rows)} and {len(written)}", expected="as many")
+    source, mask, read, wanted = loaded.sides(source_ids, written)
+    targets = [tokenizer.decode(row) for row in written]
+    ends = [[*tokenizer.tokens(row), "</s>"] for row in written]
+    return Subject(
+        loaded.stored.name,
+        loaded.stored.task,
+        loaded,
+        {"input_ids": source, "attention_mask": mask, "decoder_input_ids": read},
+        {
+            "source": [[*loaded.source_tokenizer.tokens(row), "</s>"] for row in source_ids],
+            "target": ends,
+            "prefix": [["<s>", *row[:-1]] for row in ends],
+        },
+        token_score,
+        {"wanted": wanted},
+        {"source": source, "target": wanted, "prefix": read},
+        {"translations": targets, **said},
+        loaded.model.read,
+        lambda token: tokenizer.tokens([token])[0],
+        loaded.model.source_embedding.weight.detach(),
+        untrained=untrained(loaded, lambda other: translation_subject(other, texts, targets)),  # type: ignore[arg-type]
+    )
+
+
+def image_subject(loaded: ImageClassificationPipeline, images: Sequence[Any]) -> Subject:
+    """A Vision Transformer: its tokens are the marks and the patches, by row and column."""
+    model, pixels = loaded.model, loaded.form.read(images)
+    patch = loaded.config.patch_size
+    grid = pixels.shape[2] // patch, pixels.shape[3] // patch
+    labels = ["[CLS]", "[DIST]"][: model.n_special] + [
+        f"{row},{column}" for row in range(grid[0]) for column in range(grid[1])
+    ]
+    inputs = {"pixel_values": pixels}
+    with torch.no_grad():
+        output = model(**inputs)
+    score, goal, said = _answer(loaded, output, inputs)
+    return Subject(
+        loaded.stored.name,
+        loaded.stored.task,
+        model,
+        inputs,
+        {"input": [labels] * len(pixels)},
+        score,
+        goal,
+        output=said,
+        read=model.read,
+        label=_labeller(loaded),
+        grid=grid,
+        untrained=untrained(loaded, lambda other: image_subject(other, images)),  # type: ignore[arg-type]
+    )
+
+
+def _real(inputs: Mapping[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
+    return list(zip(inputs["input_ids"], inputs["attention_mask"].bool(), strict=True))
+
+
+def _answer(loaded: Loaded, output: Any, inputs: Mapping[str, Tensor]) -> tuple[Any, dict[str, Tensor], dict[str, Any]]:
+    """What the head says: how to score it, which answer is meant, and that answer in words."""
+    logits, label = output.logits, _labeller(loaded)
+    if logits is None:
+        return None, {}, {}
+    if loaded.stored.extra.get("regression"):
+        return (lambda found, _: found.logits[:, 0]), {}, {"values": logits[:, 0].tolist()}
+    if logits.dim() == 2:
+        shares = logits.float().softmax(-1)
+        best = shares.argmax(-1, keepdim=True)
+        said = [[label(int(one)), float(share[one])] for one, share in zip(best, shares, strict=True)]
+        return class_score, {"wanted": best}, {"classes": said}
+    real = inputs["attention_mask"].bool()
+    if loaded.stored.task == "question_answering":
+        places = logits.masked_fill(~real.unsqueeze(-1), -torch.inf).argmax(1)
+        return span_score, {"wanted": places}, {"spans": places.tolist()}
+    wanted = logits.argmax(-1).masked_fill(~real, _NO_ONE)
+    if loaded.stored.task == "masked_lm":
+        gaps = inputs["input_ids"] == loaded.tokenizer.mask
+        wanted = (
+            torch.where(gaps, wanted, _NO_ONE) if bool(gaps.any()) else inputs["input_ids"].masked_fill(~real, _NO_ONE)
+        )
+    said = [[label(token) for token in row[row != _NO_ONE].tolist()] for row in wanted]
+    return token_score, {"wanted": wanted}, {"tokens": said}
+
+
+def _labeller(loaded: Loaded) -> Callable[[int], str]:
+    if loaded.stored.task == "masked_lm":
+        return lambda token: loaded.tokenizer.tokens([token])[0]
+    if loaded.stored.task == "next_sentence":
+        return lambda number: ("follows", "does not follow")[number]
+    if loaded.stored.task == "question_answering":
+        return lambda number: ("start", "end")[number]
+    names = loaded.stored.extra.get("labels")
+    return lambda number: str(names[number]) if names and number < len(names) else f"LABEL_{number}"

@@ -1,0 +1,52 @@
+"""Tokens and numbers as a reader can see them: spaces, line ends and characters without a shape get a sign."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+
+_SIGNS = {" ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥", "\u00a0": "⍽"}
+_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def visible(label: str) -> str:
+    """The label with spaces at its ends, tabs, line ends and control characters made visible.
+
+    Joiners inside a word (as in Persian or in composed emoji) stay; a label of nothing else is named by its code.
+    """
+    if not label:
+        return "∅"
+    body = label.strip(" \u00a0")
+    left = len(label) - len(label.lstrip(" \u00a0"))
+    right = len(label) - left - len(body)
+    ends = label[:left], label[len(label) - right :] if right else ""
+    before, after = ("".join(_SIGNS[sign] for sign in end) for end in ends)
+    if body and all(unicodedata.category(sign) == "Cf" for sign in body):
+        return before + " ".join(f"U+{ord(sign):04X}" for sign in body) + after
+    return before + "".join(_sign(sign) for sign in body) + after
+
+
+def _sign(sign: str) -> str:
+    if sign in _SIGNS and sign != " ":
+        return _SIGNS[sign]
+    if sign < " ":
+        return chr(0x2400 + ord(sign))
+    kind = unicodedata.category(sign)
+    # Of the format characters, those that join letters and emoji stay; those that turn the text's direction go.
+    return "\ufffd" if kind in _UNSEEN and (kind != "Cf" or _turns(sign)) else sign
+
+
+def _turns(sign: str) -> bool:
+    return "\u202a" <= sign <= "\u202e" or "\u2066" <= sign <= "\u2069"
+
+
+def line(text: str) -> str:
+    """Running text: the spaces at its ends need no signs."""
+    return visible(text.strip()) if text.strip() else ""
+
+
+def number(value: float | int | None) -> str:
+    """Five digits that matter; a dash for what is no number."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    return (str(value) if isinstance(value, int) else f"{value:.5g}").replace("-", "−")

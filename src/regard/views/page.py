@@ -1,0 +1,178 @@
+"""A result as one html file: no network, nothing to install, opens from a mail or a memory stick.
+
+Python writes what can be read without scripts (title, statements, tables, texts) and the data; `static/*.js` draws the
+rest from the data. Labels and tokens are foreign text: they reach the page escaped, as JSON in a block that no browser
+executes, and the scripts set them as text, never as markup. The page's own policy allows this script and style only,
+by their hash, and no connection at all, so a token could not run even if it got through.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.views import colours
+from regard.views.labels import line, number, visible
+from regard.views.packed import EXACT, pack, thumbnails
+from regard.views.result import Curves, Heads, Matrix, Panel, Result, Table, Words, plain
+
+SCRIPTS = ("drawing.js", "matrix.js", "words.js", "curves.js", "weights.js", "explorer.js", "page.js")
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def write_page(result: Result, path: str | Path) -> None:
+    """The page as a file."""
+    with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(_parts(result))
+
+
+def page(result: Result) -> str:
+    """The page as text."""
+    return "".join(_parts(result))
+
+
+def frame(result: Result, *, height: int | None = None) -> str:
+    """The page inside a frame of its own, for notebooks: its styles and scripts touch nothing around it."""
+    height = height or (860 if result.heads else 560)
+    inside = html.escape(page(result), quote=True)
+    return (
+        f'<iframe srcdoc="{inside}" sandbox="allow-scripts allow-downloads" title="{html.escape(result.title)}" '
+        f'style="width:100%;height:{height}px;border:0"></iframe>'
+    )
+
+
+def as_json(value: Any) -> str:
+    """JSON that can stand inside a script element: no character of it can end the element."""
+    text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return re.sub("[<>&\u2028\u2029]", lambda found: _ESCAPES[found.group()], text)
+
+
+def _parts(result: Result) -> Iterator[str]:
+    """The page in pieces; the weights come last, so that a browser shows the page before it has read them."""
+    script = "".join(["(() => {\n'use strict';\n", *(_static(name) for name in SCRIPTS), "})();\n"])
+    style = _static("page.css")
+    shown, blocks = _heads(result.heads) if result.heads else (None, [])
+    scales = {"sequential": colours.SEQUENTIAL, "light": colours.DIVERGING, "dark": colours.DIVERGING_DARK}
+    model = {
+        "method": result.method,
+        "title": line(result.title),
+        "panels": [_shown(panel) for panel in result.panels],
+        "heads": shown,
+        "scales": scales,
+    }
+    values = {
+        "policy": (
+            f"default-src 'none'; script-src 'sha256-{_sum(script)}'; style-src 'sha256-{_sum(style)}'; "
+            "img-src data: blob:; base-uri 'none'; form-action 'none'"
+        ),
+        "title": _escaped(result.title),
+        "method": _escaped(result.method),
+        "style": style,
+        "script": script,
+        "statements": "".join(f'<li dir="auto">{_escaped(text)}</li>' for text in result.statements),
+        "explorer": '<section class="card explorer" id="explorer"></section>' if result.heads else "",
+        "panels": "".join(_section(number, panel) for number, panel in enumerate(result.panels)),
+        "model": as_json(model),
+    }
+    head, tail = _static("page.html").split("{{weights}}")
+    yield _filled(head, values)
+    yield from blocks
+    yield _filled(tail, values)
+
+
+def _filled(template: str, values: dict[str, str]) -> str:
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found.group(1)], template)
+
+
+def _static(name: str) -> str:
+    return (files("regard.views") / "static" / name).read_text(encoding="utf-8")
+
+
+def _sum(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _escaped(text: str) -> str:
+    return html.escape(line(text))
+
+
+def _shown(panel: Panel) -> dict[str, Any]:
+    """A panel for the scripts, its labels made visible."""
+    if isinstance(panel, Table):
+        return {"kind": "table", "name": line(panel.name)}  # stands in the page already
+    found = panel.as_dict() | {"name": line(panel.name), "note": line(panel.note)}
+    if isinstance(panel, Matrix):
+        return found | {"rows": [visible(x) for x in panel.rows], "columns": [visible(x) for x in panel.columns]}
+    if isinstance(panel, Words):
+        return found | {"labels": [visible(x) for x in panel.labels]}
+    assert isinstance(panel, Curves)
+    lines = {visible(label): points for label, points in found["series"].items()}
+    bands = {visible(label): points for label, points in found["bands"].items()}
+    return found | {"x": line(panel.x), "y": line(panel.y), "series": lines, "bands": bands}
+
+
+def _section(number: int, panel: Panel) -> str:
+    """What can be read without scripts: the name, the note, a table's cells, a text's words."""
+    body = ""
+    if isinstance(panel, Table):
+        body = _table(panel)
+    elif isinstance(panel, Words):
+        words = " ".join(f"<bdi>{html.escape(visible(label))}</bdi>" for label in panel.labels)
+        body = f'<p class="words" dir="auto">{words}</p>'
+    note = f'<p class="note" dir="auto">{_escaped(panel.note)}</p>' if panel.note else ""
+    return (
+        f'<section class="card panel" aria-labelledby="name-{number}"><h2 id="name-{number}" dir="auto">'
+        f'{_escaped(panel.name)}</h2><div class="body" id="panel-{number}">{body}</div>{note}</section>\n'
+    )
+
+
+def _table(table: Table) -> str:
+    head = "".join(f'<th scope="col" dir="auto">{_escaped(name)}</th>' for name in table.columns)
+    rows = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in table.rows)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def _cell(value: str | float | int | None) -> str:
+    if isinstance(value, bool | str):
+        return f'<td dir="auto">{html.escape(visible(str(value)))}</td>'
+    return f'<td class="number">{html.escape(number(value))}</td>'
+
+
+def _heads(heads: Heads) -> tuple[dict[str, Any], Iterator[str]]:
+    """The explorer's model, and the weights as script elements that a reader unpacks one by one."""
+    exact = sum(weights.numel() for site in heads.sites.values() for weights in site.kinds.values()) <= EXACT
+    texts: list[list[str]] = []
+    sites: list[dict[str, Any]] = []
+    blocks: list[str] = []
+
+    def labels(given: list[str]) -> int:
+        found = [visible(label) for label in given]
+        if found not in texts:
+            texts.append(found)
+        return texts.index(found)
+
+    for place, (name, site) in enumerate(heads.sites.items()):
+        kinds: dict[str, Any] = {}
+        for kind, weights in site.kinds.items():
+            weights = weights.detach().float()
+            mean = weights.shape[0] > 1
+            shown = [*weights, weights.mean(dim=0)] if mean else [*weights]
+            packed = [pack(matrix, exact=exact) for matrix in shown]
+            small = thumbnails(torch.stack(shown))
+            kinds[kind] = {"heads": [one.facts() for one in packed], "mean": mean, "small": small}
+            for head, one in enumerate(packed):
+                key = f"w-{place}-{heads.kinds.index(kind)}-{head}"
+                blocks.append(f'<script type="application/octet-stream;base64" id="{key}">{one.text}</script>\n')
+        sites.append(
+            {"name": visible(name), "rows": labels(site.rows), "columns": labels(site.columns), "kinds": kinds}
+        )
+    return {"kinds": heads.kinds, "texts": texts, "sites": sites, "exact": exact}, iter(blocks)

@@ -1,0 +1,5 @@
+// Puts the drawings where they belong.
+
+const DRAW = { matrix: drawMatrix, curves: drawCurves, words: drawWords };
+model.panels.forEach((panel, i) => DRAW[panel.kind]?.(panel, document.getElementById(`panel-${i}`)));
+if (model.heads) drawExplorer(document.getElementById('explorer'));

@@ -1,0 +1,181 @@
+"""A result in the terminal, with rich: statements first, then each panel.
+
+Colours say what a page's colours say; where there are none, a shade character or the number says it. What is too large
+for a terminal is cut, with a line that says how to see all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from rich import box
+from rich.cells import cell_len, set_cell_size
+from rich.console import RenderableType
+from rich.table import Table as Grid
+from rich.text import Text
+
+from regard.views.colours import DIVERGING_DARK, SEQUENTIAL, dark, limits, point, share
+from regard.views.labels import line, number, visible
+from regard.views.result import Curves, Heads, Matrix, Panel, Result, Table, Words
+
+ROWS, COLUMNS = 40, 120  # more of a matrix is cut
+_SHADES = " ░▒▓█"
+_SPARKS = "▁▂▃▄▅▆▇█"
+_CELL, _WIDE, _LABEL = 6, 10, 16
+_ALL = "--out page.html shows all of it"
+
+
+def panels_for_terminal(result: Result, width: int = 80) -> list[RenderableType]:
+    """What to print, one after the other; labels are text, never markup."""
+    width = max(width, 20)
+    shown: list[RenderableType] = [Text(line(result.title), style="bold")]
+    shown += [Text(f"• {line(statement)}") for statement in result.statements]
+    for panel in result.panels:
+        shown += [Text(), Text(line(panel.name), style="bold"), *_panel(panel, width)]
+        if panel.note:
+            shown.append(Text(line(panel.note), style="dim"))
+    if result.heads:
+        shown += [Text(), _heads(result.heads)]
+    return shown
+
+
+def _panel(panel: Panel, width: int) -> list[RenderableType]:
+    if isinstance(panel, Matrix):
+        return _matrix(panel, width)
+    if isinstance(panel, Curves):
+        return _curves(panel, width)
+    if isinstance(panel, Table):
+        return _table(panel)
+    return _words(panel)
+
+
+def _matrix(panel: Matrix, width: int) -> list[RenderableType]:
+    """As many columns as fit stand side by side; the rest follow below."""
+    rows, columns = [visible(x) for x in panel.rows[:ROWS]], [visible(x) for x in panel.columns[:COLUMNS]]
+    ends = limits((value for row in panel.values for value in row), diverging=panel.diverging)
+    hundredths = _hundredths(ends)
+    left = min(max((cell_len(label) for label in rows), default=0), _LABEL) + 1
+    cell = min(max([_CELL, *(cell_len(label) + 1 for label in columns)]), _WIDE)
+    cell = cell if left + cell * len(columns) <= width else _CELL
+    fit = max(1, (width - left) // cell)
+    shown: list[RenderableType] = []
+    for start in range(0, len(columns), fit):
+        grid = Grid(box=None, padding=0, pad_edge=False)
+        grid.add_column("", width=left, no_wrap=True)
+        for label in columns[start : start + fit]:
+            grid.add_column(Text(_cut(label, cell - 1)), justify="center", width=cell, no_wrap=True)
+        for label, row in zip(rows, panel.values, strict=False):
+            cells = (
+                _cell(value, ends, panel.diverging, hundredths=hundredths, width=cell)
+                for value in row[:COLUMNS][start : start + fit]
+            )
+            grid.add_row(Text(_right(_cut(label, left - 1), left - 1)), *cells)
+        shown.append(grid)
+    low, high = number(float(ends[0])), number(float(ends[1]))
+    scale = f"in hundredths, colours from {low} to {high}" if hundredths else f"colours from {low} to {high}"
+    shown.append(Text(scale, style="dim"))
+    if len(panel.rows) > ROWS or len(panel.columns) > COLUMNS:
+        size = f"{len(panel.rows)} rows and {len(panel.columns)} columns"
+        shown.append(Text(f"the first {len(rows)} and {len(columns)} of {size}; {_ALL}", style="dim"))
+    return shown
+
+
+def _hundredths(ends: tuple[float, float]) -> bool:
+    """Values of at most 1 in size, as weights are, stand in hundredths."""
+    return max(-ends[0], ends[1]) <= 1.0
+
+
+def _cell(value: float, ends: tuple[float, float], diverging: bool, *, hundredths: bool, width: int) -> Text:
+    place = None if value is None else share(value, ends)
+    if place is None:
+        return Text("–".center(width))
+    colour = point(DIVERGING_DARK if diverging else SEQUENTIAL, place)
+    strength = abs(2 * place - 1) if diverging else place
+    forms = [f"{100 * value:.0f}"] if hundredths else [*(f"{value:.{n}g}" for n in (3, 2, 1)), f"{value:.0e}"]
+    forms = [form.replace("e+0", "e").replace("e-0", "e-") for form in forms]
+    figure = next((form for form in forms if len(form) < width), forms[-1][: width - 1])
+    figure = "0" if figure == "-0" else figure
+    return Text(f"{_SHADES[round(strength * 4)]}{figure:>{width - 1}}", style=_style(colour))
+
+
+def _style(colour: tuple[int, int, int]) -> str:
+    red, green, blue = colour
+    return f"{'white' if dark(colour) else 'black'} on rgb({red},{green},{blue})"
+
+
+def _curves(panel: Curves, width: int) -> list[RenderableType]:
+    grid = Grid(box=box.SIMPLE, pad_edge=False)
+    for name in ("", "first", "last", "lowest", "highest", "points"):
+        grid.add_column(name, justify="left" if not name else "right")
+    spark = max(8, min(32, width - 62))
+    grid.add_column("", no_wrap=True)
+    for name, points in panel.series.items():
+        ys = [y for _, y in points if y is not None and y == y]
+        facts = [ys[0], ys[-1], min(ys), max(ys)] if ys else [None] * 4
+        sparks = _spark(ys, spark)
+        grid.add_row(Text(visible(name)), *(Text(number(fact)) for fact in facts), Text(str(len(points))), Text(sparks))
+    xs = [x for points in panel.series.values() for x, _ in points]
+    reach = f" from {number(min(xs))} to {number(max(xs))}" if xs else ""
+    return [grid, Text(f"{line(panel.y)} against {line(panel.x)}{reach}", style="dim")]
+
+
+def _spark(values: Sequence[float], width: int) -> str:
+    """A line of blocks; of many values the mean of those that share a block."""
+    if not values:
+        return ""
+    count = min(width, len(values))
+    edges = [round(i * len(values) / count) for i in range(count + 1)]
+    means = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
+    low, high = min(means), max(means)
+    reach = high - low
+    if not 0 < reach < float("inf"):
+        return _SPARKS[0] * count
+    return "".join(_SPARKS[round((mean - low) / reach * (len(_SPARKS) - 1))] for mean in means)
+
+
+def _table(panel: Table) -> list[RenderableType]:
+    grid = Grid(box=box.SIMPLE, pad_edge=False)
+    for place, name in enumerate(panel.columns):
+        figures = all(not isinstance(row[place], str) for row in panel.rows) and bool(panel.rows)
+        grid.add_column(Text(line(name)), justify="right" if figures else "left")
+    for row in panel.rows[: 5 * ROWS]:
+        grid.add_row(*(Text(visible(x) if isinstance(x, str) else number(x)) for x in row))
+    shown: list[RenderableType] = [grid]
+    if len(panel.rows) > 5 * ROWS:
+        shown.append(Text(f"the first {5 * ROWS} of {len(panel.rows)} rows; {_ALL}", style="dim"))
+    return shown
+
+
+def _words(panel: Words) -> list[RenderableType]:
+    """Each word on its colour; the strongest again with their numbers, for terminals without colours."""
+    ends = limits(panel.values, diverging=panel.diverging)
+    text = Text()
+    for label, value in zip(panel.labels, panel.values, strict=True):
+        place = None if value is None else share(value, ends)
+        style = "" if place is None else _style(point(DIVERGING_DARK if panel.diverging else SEQUENTIAL, place))
+        text.append(visible(label), style=style)
+        text.append(" ")
+    known = [(value, visible(label)) for label, value in zip(panel.labels, panel.values, strict=True) if value == value]
+    strongest = sorted(known, key=lambda pair: -abs(pair[0]))[:5]
+    return [
+        text,
+        Text("strongest: " + ", ".join(f"{label} {number(value)}" for value, label in strongest), style="dim"),
+    ]
+
+
+def _heads(heads: Heads) -> Text:
+    count = sum(max(weights.shape[0] for weights in site.kinds.values()) for site in heads.sites.values())
+    kinds = ", ".join(heads.kinds)
+    return Text(
+        f"{count} heads at {len(heads.sites)} sites ({kinds}): --out page.html lets you look at each", style="dim"
+    )
+
+
+def _cut(label: str, longest: int) -> str:
+    """A label cut to so many columns; a Chinese sign or an emoji takes two."""
+    return label if cell_len(label) <= longest else set_cell_size(label, longest - 1) + "…"
+
+
+def _right(label: str, width: int) -> str:
+    return " " * (width - cell_len(label)) + label

@@ -1,0 +1,74 @@
+"""One small loaded model of every kind there is, with something for it to read."""
+
+import functools
+
+import torch
+from PIL import Image
+from tests.system.small_models import IMAGE, LINES, SIZES, stored
+
+from regard.data.text import make_tokenizer
+from regard.pipelines import make_pipeline
+
+TEXT, SECOND = "the cat sat on the mat", "a dog ran"
+SIDES = {"d_model": 24, "n_heads": 3, "d_ff": 32, "n_encoder_layers": 2, "n_decoder_layers": 2}
+
+
+def _translator(name, **options):
+    tokenizer = make_tokenizer("word", LINES * 3, vocab_size=80)
+    vocab = {"source_vocab": tokenizer.vocab_size, "target_vocab": tokenizer.vocab_size}
+    return make_pipeline(stored(name, "translation", {**vocab, **options}, {}, tokenizer)), TEXT, SECOND
+
+
+def _reader(head, task, **extra):
+    tokenizer = make_tokenizer("wordpiece", LINES * 3, vocab_size=80, marks="bert")
+    sizes = {**SIZES, "vocab_size": tokenizer.vocab_size, "d_ff": 40, "max_len": 48, "head": head, "n_labels": 3}
+    return make_pipeline(stored("bert", task, sizes, extra, tokenizer))
+
+
+def _writer(name, **options):
+    tokenizer = make_tokenizer("char", LINES)
+    sizes = {**SIZES, "vocab_size": tokenizer.vocab_size, "max_len": 64, **options}
+    return make_pipeline(stored(name, "language_model", sizes, {}, tokenizer)), "the cat sat", " on"
+
+
+def _image():
+    generator = torch.Generator().manual_seed(3)
+    pixels = torch.randint(0, 256, (8, 8, 3), generator=generator, dtype=torch.uint8)
+    sizes = {**SIZES, "image_size": 8, "patch_size": 2, "d_ff": 40, "n_labels": 3}
+    extra = {"image": IMAGE, "labels": ["a", "b", "c"]}
+    return make_pipeline(stored("vit", "image_classification", sizes, extra)), Image.fromarray(pixels.numpy()), None
+
+
+MAKERS = {
+    "transformer": lambda: _translator("transformer", **SIDES),
+    "transformer-post": lambda: _translator("transformer", **SIDES, order="post", position="sinusoidal"),
+    "seq2seq": lambda: _translator("seq2seq", d_embedding=12, d_hidden=16),
+    "seq2seq-luong-lstm": lambda: _translator(
+        "seq2seq",
+        d_embedding=12,
+        d_hidden=16,
+        attention="luong",
+        cell="lstm",
+        score="general",
+        reach="local_m",
+        radius=2,
+    ),
+    "seq2seq-none": lambda: _translator("seq2seq", d_embedding=12, d_hidden=16, attention="none", cell="elman"),
+    "bert-masked_lm": lambda: (_reader("masked_lm", "masked_lm"), "the [MASK] sat on the mat", None),
+    "bert-classes": lambda: (_reader("classes", "classification", labels=["x", "y", "z"]), TEXT, None),
+    "bert-pair": lambda: (_reader("classes", "classification"), TEXT, SECOND),
+    "bert-none": lambda: (_reader("none", "sentence_similarity"), TEXT, None),
+    "bert-sentence": lambda: (_reader("sentence", "sentence_similarity"), TEXT, SECOND),
+    "bert-span": lambda: (_reader("span", "question_answering"), "who sat ?", TEXT),
+    "bert-tokens": lambda: (_reader("token_classes", "token_classification"), TEXT, None),
+    "gpt2": lambda: _writer("gpt2"),
+    "gpt2-alibi": lambda: _writer("gpt2", position="alibi"),
+    "llama": lambda: _writer("llama", n_heads=6, n_kv_heads=2, d_ff=40),
+    "vit": _image,
+}
+
+
+@functools.cache
+def made(name):
+    """The loaded model, an input, and a target or None."""
+    return MAKERS[name]()

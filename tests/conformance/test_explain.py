@@ -1,0 +1,146 @@
+"""What every model must keep when it is looked at, by every method that there is; both by folder listing."""
+
+import inspect
+import json
+
+import pytest
+import torch
+from tests.conformance.explained import MAKERS, made
+
+import regard
+from regard import explain as explaining
+from regard import looking
+from regard.core import lookup
+from regard.core.errors import RegardError, UsageError
+
+QUICK = {
+    "attribute": {"probes": 2},
+    "gradients": {"probes": 2},
+    "identify": {"steps": 5},
+}
+ALIGNED = ("seq2seq", "seq2seq-luong-lstm", "seq2seq-none")
+CANNOT = {
+    "lens": ("bert-none", "bert-sentence"),
+    "rollout": ALIGNED,
+    "maps": ("seq2seq-none",),
+    "effective": ("seq2seq-none",),
+    "ablate": ("seq2seq-none",),
+}
+ON_TRACES = [name for name in explaining.methods() if looking.wants(name) == "trace"]
+
+
+def test_every_model_is_covered():
+    assert {name.split("-")[0] for name in MAKERS} == set(lookup.names("regard.models"))
+
+
+def test_every_method_says_what_it_does():
+    for name in explaining.methods():
+        function = explaining.method(name)
+        assert inspect.getdoc(function), name
+        assert getattr(explaining, name) is function
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_looking_changes_nothing_and_weights_are_weights(name):
+    model, text, target = made(name)
+    subject = model.subject(text, target)
+    with torch.no_grad():
+        before = subject.run(**subject.inputs).hidden
+        trace = explaining.record(subject, value_path=True)
+        after = subject.run(**subject.inputs).hidden
+    assert torch.equal(before, after)
+    for site in trace.sites.values():
+        heads = trace.heads(site.name)
+        assert heads.shape[1:] == (len(trace.labels(site.queries)), len(trace.labels(site.keys)))
+        assert (heads >= 0).all()
+        torch.testing.assert_close(heads.sum(-1), torch.ones(heads.shape[:2]), atol=1e-5, rtol=0)
+    layers = trace.layers()
+    assert layers
+    assert all(trace.hidden[name].dim() == 3 for name in layers)
+    assert any(name.endswith(".input") for name in trace.hidden)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_heads_add_up_to_what_attention_gives(name):
+    """A·T summed over the heads is what the output projection gives, without its bias."""
+    model, text, target = made(name)
+    sites = {module.site: module for module in model.model.modules() if hasattr(module, "value_path")}
+    given = {}
+    for site, module in sites.items():
+        module.output.register_forward_hook(lambda _, __, found, site=site: given.update({site: found.detach()}))
+    trace = regard.trace(model, text, target, value_path=True)
+    assert set(sites) <= set(trace.sites)
+    for site, module in sites.items():
+        module.output._forward_hooks.clear()
+        found = trace[site]
+        product = found.frame @ found.frame.mT
+        torch.testing.assert_close(product, torch.eye(product.shape[1]).expand_as(product), atol=1e-5, rtol=0)
+        added = (found.weights @ found.value_path).sum(1)
+        bias = 0 if module.output.bias is None else module.output.bias
+        torch.testing.assert_close(added, given[site] - bias, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("method", ON_TRACES)
+def test_every_method_on_every_model(name, method):
+    model, text, target = made(name)
+    options = QUICK.get(method, {})
+    if method == "identify" or name in CANNOT.get(method, ()):  # it wants more sentences than one
+        with pytest.raises(UsageError) as caught:
+            looking.explain(model, text, target, method=method, **options)
+        assert "\n" not in str(caught.value)
+        return
+    result = looking.explain(model, text, target, method=method, **options)
+    json.dumps(result.as_dict(), allow_nan=False)
+    assert result.statements
+    assert result.panels
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_trace_is_one_file(name, tmp_path):
+    model, text, target = made(name)
+    trace = regard.trace(model, text, target, value_path=True)
+    trace.save(tmp_path / "x.trace")
+    back = regard.Trace.load(tmp_path / "x.trace")
+    assert back.sides == trace.sides
+    assert list(back.hidden) == list(trace.hidden)
+    assert back.output == json.loads(json.dumps(trace.output))
+    for one, other in zip(back.sites.values(), trace.sites.values(), strict=True):
+        assert (one.name, one.queries, one.keys) == (other.name, other.queries, other.keys)
+        for part in ("weights", "allowed", "path", "frame"):
+            a, b = getattr(one, part), getattr(other, part)
+            assert (a is None) == (b is None)
+            assert a is None or torch.equal(a, b)
+    if trace.sites:
+        assert looking.explain(back, method="effective").data["sites"].keys() == trace.sites.keys()
+    with pytest.raises(UsageError, match="runs the model again"):
+        looking.explain(back, method="ablate" if trace.sites else "attribute")
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_batch_gives_what_each_row_gives_alone(name):
+    model, text, target = made(name)
+    if name == "vit":
+        pytest.skip("images are all of one size")
+    longer = f"{text} {text}" if "MASK" not in text else "the old dog [MASK] to the house and the cat"
+    targets = None if target is None else [target, f"{target} {target}"]
+    together = regard.trace(model, [text, longer], targets, value_path=True)
+    alone = regard.trace(model, longer, None if targets is None else targets[1], value_path=True)
+    for site in alone.sites:
+        torch.testing.assert_close(together.heads(site, 1), alone.heads(site), atol=1e-5, rtol=1e-4)
+    if alone.sites:
+        one = looking.explain(together, method="effective", row=1).data["sites"]
+        other = looking.explain(alone, method="effective").data["sites"]
+        for site in one:
+            assert one[site]["null_dimension"] == other[site]["null_dimension"]
+            assert one[site]["correlation"] == pytest.approx(other[site]["correlation"], abs=1e-3)
+
+
+def test_what_is_not_there_is_said():
+    gpt2, _, _ = made("gpt2")
+    with pytest.raises(RegardError, match=r"decoder\.1"):
+        regard.trace(gpt2, "the cat", sites="encoder.9")
+    with pytest.raises(RegardError, match="empty"):
+        regard.trace(gpt2, "  ")
+    with pytest.raises(RegardError, match="longer than this model"):
+        regard.trace(gpt2, "the cat " * 40)

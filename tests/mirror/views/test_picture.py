@@ -1,0 +1,67 @@
+"""Pictures: every panel, any script, the same bytes each time."""
+
+import math
+import xml.etree.ElementTree as ET
+
+import pytest
+import torch
+from PIL import Image
+
+from regard.core.errors import UsageError
+from regard.views import Curves, Heads, HeadSite, Matrix, Result, Table, Words
+from regard.views.picture import write_picture
+
+TOKENS = ["the", "$x$", "שלום", "مرحبا", "😀", "日本", " ", "\n", "\x00", "<b>&"]
+
+
+def result():
+    values = torch.randn(10, 10)
+    values[0, 0] = math.nan
+    curves = {"a": [(1, 0.5), (10, 2.0)], "_hidden": [(1, math.nan), (5, 1.0)]}
+    panels = [
+        Matrix("Weights $\\frac", TOKENS, TOKENS, values.abs().tolist()),
+        Matrix("Signed", TOKENS, TOKENS, values.tolist(), diverging=True),
+        Curves("Curves", "$", "y", curves, log_x=True, log_y=True, bands={"a": [(1, 0.4, 0.6), (10, 1.0, 3.0)]}),
+        Table("Table", ["a", "$b$"], [["😀", 1.0], [None, "$x"]]),
+        Words("Words", TOKENS * 8, torch.randn(80).tolist()),
+        Words("Plain", TOKENS, [math.nan, *range(9)], diverging=False),
+    ]
+    site = HeadSite(TOKENS, TOKENS, {"raw": torch.rand(14, 10, 10)})
+    large = HeadSite(["x"] * 300, ["y"] * 200, {"raw": torch.randn(2, 300, 200)})
+    return Result("m", "A $ title 😀", panels, heads=Heads({"first": site, "second": large}, ["raw"]))
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png"])
+def test_every_panel_is_drawn_without_warnings_and_alike_each_time(tmp_path, suffix):
+    drawn = result()
+    for name in ("one", "two"):
+        write_picture(drawn, tmp_path / f"{name}{suffix}")
+    one, two = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("one", "two"))
+    assert one == two
+    if suffix == ".svg":
+        text = "".join(ET.fromstring(one).itertext())
+        for token in ("😀", "日本", "$x$", "<b>&", "␣"):
+            assert token in text
+    else:
+        with Image.open(tmp_path / "one.png") as image:
+            assert image.width == 1200
+
+
+def test_empty_panels_make_pictures(tmp_path):
+    empty = [Matrix("m", [], [], []), Curves("c", "x", "y", {}, log_y=True), Table("t", [], []), Words("w", [], [])]
+    write_picture(Result("m", "", empty), tmp_path / "a.svg")
+    write_picture(Result("m", "t", []), tmp_path / "b.png")
+    assert (tmp_path / "b.png").stat().st_size
+
+
+def test_a_large_matrix_has_fewer_labels(tmp_path):
+    labels = [f"w{i}" for i in range(512)]
+    write_picture(Result("m", "t", [Matrix("m", labels, labels, torch.rand(512, 512).tolist())]), tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text()
+    assert "w9<" in text
+    assert "w1<" not in text
+
+
+def test_other_kinds_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="svg or .png"):
+        write_picture(Result("m", "t", []), tmp_path / "a.pdf")
