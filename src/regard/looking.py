@@ -43,6 +43,9 @@ def explain(model: Any, inputs: Any = None, target: Any = None, *, method: str =
     known = parameters(method)
     if unknown := sorted(set(options) - set(known)):
         raise UnknownName(f"option of {method}", unknown[0], known)
+    for name, one in known.items():
+        if one.default is one.empty and name not in options:
+            raise UsageError(f"{method} needs --{name.replace('_', '-')}", remedy="See regard explain --methods.")
     if first is None:
         return function(**options)
     if first == "model":
@@ -108,9 +111,16 @@ def method_list() -> list[tuple[str, str, list[str]]]:
     found = []
     for name in explaining.methods():
         text = (inspect.getdoc(explaining.method(name)) or "").split("\n", 1)[0]
-        options = [f"--{key.replace('_', '-')} {one.default}" for key, one in parameters(name).items()]
+        options = [_shown(key, one) for key, one in parameters(name).items()]
         found.append((name, text, options))
     return found
+
+
+def _shown(name: str, option: inspect.Parameter) -> str:
+    word = f"--{name.replace('_', '-')}"
+    if option.default is option.empty:
+        return f"{word} … (needed)"
+    return f"{word} …" if option.default is None else f"{word} {option.default}".lower()
 
 
 def panels_for_terminal(result: Result, width: int) -> list[Any]:

@@ -59,6 +59,8 @@ def _run(argv: list[str]) -> int:
     first = next((word for word in argv if not word.startswith("-")), None)
     if first is not None and first not in verbs:
         raise UnknownName("verb", first, verbs)
+    if first is not None and (prepare := getattr(verbs[first], "prepare", None)):
+        argv = prepare(argv)
     arguments, rest = parser.parse_known_args(argv)
     if rest and arguments.verb not in ("train", "evaluate", "explain"):
         parser.error(f"{arguments.verb or 'regard'} does not know {' '.join(rest)}")

@@ -16,7 +16,7 @@ from typing import Any
 
 from regard.core.errors import UsageError
 
-_PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp")
+_FLAGS, _VALUES = ("methods", "json", "help", "debug"), ("method", "file", "out")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,11 +24,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="?", help="a model folder, or a .trace that was written before")
     parser.add_argument("text", nargs="*", help="the text (or an image), and a target: a translation, a second text, "
                         "or what follows; methods without a text take none")  # fmt: skip
-    parser.add_argument("--method", default="maps", help="maps (default), effective, attribute, …: see --methods")
+    parser.add_argument("--method", help="maps (default; overview for a page), effective, attribute, …: see --methods")
     parser.add_argument("--methods", action="store_true", help="list the methods and their options")
     parser.add_argument("--file", metavar="FILE", help="read texts from a file, one a line, instead")
     parser.add_argument("--out", metavar="FILE", help="write .html, .svg, .png, .json or .trace instead")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def prepare(words: list[str]) -> list[str]:
+    """`--probes 8` as `--probes=8`: argparse does not know the methods' options and would take 8 for a text."""
+    joined: list[str] = []
+    waiting = iter(words)
+    for word in waiting:
+        name = word[2:]
+        if not word.startswith("--") or "=" in word or name in (*_FLAGS, *_VALUES):
+            joined.append(word)
+            if name in _VALUES:
+                joined.extend([value for value in [next(waiting, None)] if value is not None])
+            continue
+        value = next(waiting, None)
+        joined.append(word if value is None or value.startswith("--") else f"{word}={value}")
+        if value is not None and value.startswith("--"):
+            joined.extend(prepare([value, *waiting]))
+    return joined
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -37,10 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.methods:
         return _list()
     out = Path(arguments.out) if arguments.out else None
+    if arguments.method is None:
+        arguments.method = "overview" if out is not None and out.suffix == ".html" else "maps"
     options = api.parsed(arguments.method, _pairs(arguments.rest))
     needed = api.wants(arguments.method)
     if arguments.model is None and needed is not None:
-        raise UsageError("which model?", remedy='Give its folder and a text: regard explain MODEL "text".')
+        raise UsageError("no model was given", remedy='Give its folder and a text: regard explain MODEL "text".')
     texts, target = _inputs(arguments)
     model: Any = None
     if needed is not None:

@@ -91,9 +91,17 @@ class Stack:
         self.blocks, self.dtype = blocks, dtype
 
     @classmethod
-    def between(cls, subject: Subject, row: int, states: dict[str, Tensor], inputs: str, layer: str) -> Stack | None:
-        """The blocks between, or None where the model is made otherwise."""
-        stack = inputs.split(".")[0]
+    def between(
+        cls,
+        subject: Subject,
+        row: int,
+        states: dict[str, Tensor],
+        inputs: str,
+        layer: str,
+        known: dict[str, Block | None] | None = None,
+    ) -> Stack | None:
+        """The blocks between, or None where the model is made otherwise; `known` keeps those worked out before."""
+        stack, known = inputs.split(".")[0], {} if known is None else known
         names = [name for name in states if name.split(".")[0] == stack and name.split(".")[-1].isdigit()]
         if layer not in names:
             return None
@@ -101,14 +109,12 @@ class Stack:
         width, tokens = states[layer].shape[2], states[layer].shape[1]
         if 16 * len(names) * tokens * width * width > _MOST:
             return None
-        before = [inputs, *names[:-1]]
-        blocks = []
-        for lower, upper in zip(before, names, strict=True):
-            block = _block(subject.repeated(1, row), states[lower][row : row + 1], lower, upper)
-            if block is None:
+        for lower, upper in zip([inputs, *names[:-1]], names, strict=True):
+            if upper not in known:
+                known[upper] = _block(subject.repeated(1, row), states[lower][row : row + 1], lower, upper)
+            if known[upper] is None:
                 return None
-            blocks.append(block)
-        return cls(blocks, states[layer].dtype)
+        return cls([block for name in names if (block := known[name]) is not None], states[layer].dtype)
 
     def squares(self, n_tokens: int, probes: int | None, seed: int) -> Iterator[tuple[int, Tensor]]:
         """For each token of the layer, squared norms [cotangents, T] at the input."""

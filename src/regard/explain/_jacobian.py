@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.core import taps
-from regard.explain._blocks import Stack
+from regard.explain._blocks import Block, Stack
 from regard.explain._subject import Subject
 
 _COPIES = 32
@@ -72,14 +72,16 @@ def moved(
     probes: int | None = None,
     seed: int = 0,
     plain: bool = False,
+    known: dict[str, Block | None] | None = None,
 ) -> Moved:
     """Squared norms of ∂(states of `layer`)/∂(vectors at `inputs`) for one row of the subject.
 
     `states` are the trace's hidden states; `lengths` are the real tokens of the layer's side and of the inputs'.
-    `probes` random sign vectors a token instead of all unit vectors; `plain` never uses the blocks' structure.
+    `probes` random sign vectors a token instead of all unit vectors; `plain` never uses the blocks' structure; `known`
+    keeps blocks that were worked out for another layer.
     """
     n_tokens, n_inputs = lengths
-    stack = None if plain else Stack.between(subject, row, states, inputs, layer)
+    stack = None if plain else Stack.between(subject, row, states, inputs, layer, known)
     total = torch.zeros(n_tokens, n_inputs, dtype=torch.float64)
     spread = torch.zeros_like(total)
     if stack is not None:

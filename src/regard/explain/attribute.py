@@ -58,10 +58,10 @@ def attribute(
         raise UnknownName("way of attribution", how, HIDDEN + ANSWER)
     if how in ANSWER:
         return _of_answer(trace, how, row, steps, baseline)
-    names = trace.layers() if layer == "all" else [pick(trace, layer)]
+    names, count = trace.layers() if layer == "all" else [pick(trace, layer)], None if how == "exact" else probes
+    known: dict[str, Any] = {}
     found = {
-        name: attributed(trace, name, inputs=inputs, row=row, probes=None if how == "exact" else probes, seed=seed)
-        for name in names
+        name: attributed(trace, name, inputs=inputs, row=row, probes=count, seed=seed, known=known) for name in names
     }
     return _of_states(trace, found, inputs, row, how)
 
@@ -75,6 +75,7 @@ def attributed(
     probes: int | None = None,
     seed: int = 0,
     plain: bool = False,
+    known: dict[str, Any] | None = None,
 ) -> Moved:
     """Squared Jacobian norms of one layer's states by the input vectors."""
     entry = inputs or input_of(trace, layer)
@@ -83,7 +84,7 @@ def attributed(
     lengths = len(labels_of(trace, layer, row)), len(labels_of(trace, entry, row))
     return moved(
         trace.live(), row, trace.hidden, layer=layer, inputs=entry, lengths=lengths, probes=probes, seed=seed,
-        plain=plain,
+        plain=plain, known=known,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ agreement   the mean cosine of a head's map with the other heads' of its site
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import torch
@@ -56,7 +57,7 @@ def _pictures(trace: Trace, found: list[Site], maps_of: dict[str, Tensor], head:
             raise UsageError("which site's head?", remedy="Name one: --sites " + sites[0].name)
         if head is not None and not 0 <= head < len(heads):
             raise UsageError("no such head", got=head, expected=f"0 to {len(heads) - 1}")
-        name = sites[0].name if len(sites) == 1 else f"{len(sites)} sites"
+        name = sites[0].name if len(sites) == 1 else re.sub(r"\d+", "*", sites[0].name)
         which = f"head {head}" if head is not None else f"mean of {len(heads)} heads"
         picture = heads[head] if head is not None else heads.mean(0)
         panels.append(Matrix(f"{name}, {which}", trace.labels(queries, row), trace.labels(keys, row), numbers(picture)))
@@ -111,8 +112,10 @@ def _mean(values: list[float] | None) -> float | None:
 def _statements(facts: dict[str, dict[str, Any]]) -> list[str]:
     heads = [(name, number, value) for name, one in facts.items() for number, value in enumerate(one["entropy"])]
     sharp, flat = min(heads, key=lambda head: head[2]), max(heads, key=lambda head: head[2])
+    if len(heads) == 1:
+        return [f"One head, {sharp[0]}; the mean entropy of its rows is {sharp[2]:.2f} nats."]
     return [
-        f"{len(heads)} heads in {len(facts)} sites.",
+        f"{len(heads)} heads in {len(facts)} {'sites' if len(facts) > 1 else 'site'}.",
         f"The most pointed is {sharp[0]} head {sharp[1]} (entropy {sharp[2]:.2f} nats), "
         f"the most even {flat[0]} head {flat[1]} ({flat[2]:.2f}).",
     ]

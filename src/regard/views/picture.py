@@ -142,7 +142,11 @@ def _draw_curves(axes: Axes, panel: Curves) -> None:
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     if panel.series or panel.bands:
-        axes.legend(frameon=False, fontsize=8)
+        beside = len({*panel.series, *panel.bands}) > 4  # many names would cover the lines
+        if beside:
+            axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        else:
+            axes.legend(frameon=False, fontsize=8)
 
 
 def _draw_table(axes: Axes, panel: Table) -> None:

@@ -138,7 +138,7 @@ def _table(panel: Table) -> list[RenderableType]:
     grid = Grid(box=box.SIMPLE, pad_edge=False)
     for place, name in enumerate(panel.columns):
         figures = all(not isinstance(row[place], str) for row in panel.rows) and bool(panel.rows)
-        grid.add_column(Text(line(name)), justify="right" if figures else "left")
+        grid.add_column(Text(line(name)), justify="right" if figures else "left", no_wrap=place == 0)
     for row in panel.rows[: 5 * ROWS]:
         grid.add_row(*(Text(visible(x) if isinstance(x, str) else number(x)) for x in row))
     shown: list[RenderableType] = [grid]
