@@ -25,6 +25,7 @@ CANNOT = {
     "maps": ("seq2seq-none",),
     "effective": ("seq2seq-none",),
     "ablate": ("seq2seq-none",),
+    "overview": ("seq2seq-none",),
 }
 ON_TRACES = [name for name in explaining.methods() if looking.wants(name) == "trace"]
 
