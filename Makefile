@@ -43,6 +43,7 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/complexity.py
 	$(BIN)/python benchmarks/loading.py
+	$(BIN)/python benchmarks/explain.py
 
 clean:
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,76 +17,31 @@ import argparse
 import json
 import os
 import random
-import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import _identifiability_page as page
 import torch
+from _identifiability_texts import SEED, joined, mrpc, sizes, story_sentences, told
 from torch import Tensor
 
 import regard
 from regard import api
-from regard.data.glue import TASKS
 from regard.explain.attribute import attributed
 from regard.explain.effective import correlation, effective_weights
 
-SEED = 1
 SINGLE, PAIRS, JOINED, TARGETS = 120, 60, 10, (96, 128, 192, 256)  # texts for effective attention (MiniLM)
-STORIES, STORY = 48, 255  # stories told, and the tokens of each
 PREFIXES = (16, 32, 48, 56, 64, 80, 96, 128, 160, 192, 224, 256)
 CAPTIONS = {1: 120, 2: 40, 4: 20, 8: 10}  # captions joined to one text: how many such texts
 SENTENCES, TEST, EPOCHS = 400, 0.15, 30  # for token identifiability
 LOOKED, LONGEST, PROBES = 20, 30, 32  # sentences, tokens and probes for attribution
-MARKS = {
-    "minilm": ("[CLS]", "[SEP]", "."),
-    "stories": ("<s>", "."),
-    "translator": ("<s>", "</s>", "."),
-}
+MARKS = {"minilm": ("[CLS]", "[SEP]", "."), "stories": ("<s>", "."), "translator": ("<s>", "</s>", ".")}
 NEEDED = {"minilm": "glue/MRPC", "translator": "multi30k"}
-
-
-def mrpc(data: Path) -> list[Any]:
-    """The pairs of MRPC's test set."""
-    found = TASKS["MRPC"].examples(data / NEEDED["minilm"], "test")
-    random.Random(SEED).shuffle(found)
-    return found
-
-
-def told(model: Any, work: Path) -> list[str]:
-    """Stories that the model tells, sampled once."""
-    path = work / "stories.json"
-    if not path.is_file():
-        found = model.generate([""] * STORIES, max_tokens=STORY, temperature=1.0, seed=SEED)
-        path.write_text(json.dumps([one.text.strip() for one in found]))
-    return list(json.loads(path.read_text()))
-
-
-def story_sentences(model: Any, work: Path) -> list[str]:
-    """The different sentences of those stories, in any order; the end of a story that was cut off is left out."""
-    found = dict.fromkeys(
-        part.strip() for text in told(model, work) for part in re.findall(r"[^.!?]+[.!?]", text) if len(part.split()) > 5
-    )
-    return random.Random(SEED).sample(list(found), len(found))
-
-
-def sizes(model: Any, texts: list[str]) -> list[int]:
-    """Tokens of each, without marks."""
-    return [len(row) for row in model.tokenizer.encode_batch(texts)]
-
-
-def joined(model: Any, sentences: list[str], target: int) -> Iterator[str]:
-    """Texts of several sentences, as long as fits into `target` tokens."""
-    text, size = "", 2
-    for sentence, more in zip(sentences, sizes(model, sentences), strict=True):
-        if text and size + more > target:
-            yield text
-            text, size = "", 2
-        text, size = f"{text} {sentence}".strip(), size + more
 
 
 # ---------------------------------------------------------------------------------------------- effective attention
@@ -97,7 +52,7 @@ def shares(raw: Tensor, part: Tensor, norms: Tensor, keys: Tensor) -> dict[str, 
 
     raw         Σ A over these keys, of Σ A over all             effective   the same of |A⊥|
     null        the same of |A∥|, the part that is not seen      reach       the same of A·‖T_k‖
-    kept        Σ A⊥ over these keys, of Σ A over these keys
+    left        Σ A⊥ over these keys with its signs, of Σ A over all
     """
 
     def of(values: Tensor) -> Tensor:
@@ -110,20 +65,33 @@ def shares(raw: Tensor, part: Tensor, norms: Tensor, keys: Tensor) -> dict[str, 
         "effective": float(of(part.abs()).mean()),
         "null": float(of(null.abs()).mean()) if hidden else None,
         "reach": float(of(raw * norms.unsqueeze(1)).mean()),
-        "kept": float((part[..., keys].sum((1, 2)) / raw[..., keys].sum((1, 2)).clamp_min(1e-30)).mean()),
+        "left": float((part[..., keys].sum((1, 2)) / raw.sum((1, 2))).mean()),
         "keys": float(keys.float().mean()),
     }
 
 
-def compared(trace: Any, marks: tuple[str, ...], first: int | None = None) -> list[dict[str, Any]]:
-    """Raw against effective attention at every site of one text; of its first tokens where the model is causal."""
+def decomposed(trace: Any) -> dict[str, tuple[Tensor, Tensor, Tensor]]:
+    """Of every site A⊥, the null space's dimensions, and what A⊥ would be if T were random numbers."""
+    found = {}
+    for name, site in trace.sites.items():
+        noise = torch.randn(site.path.shape, generator=torch.Generator().manual_seed(SEED))
+        other = replace(trace, sites={name: replace(site, path=noise)})
+        found[name] = (*effective_weights(trace, name), effective_weights(other, name)[0])
+    return found
+
+
+def compared(
+    trace: Any, marks: tuple[str, ...], maps: dict[str, tuple[Tensor, Tensor, Tensor]], first: int | None = None
+) -> list[dict[str, Any]]:
+    """Raw against effective attention (`maps`) at every site of one text; or of its first tokens, if it is causal."""
     found = []
     for name, site in trace.sites.items():
-        raw, (part, null) = trace.heads(name), effective_weights(trace, name)
-        raw, part, null = raw[:, :first, :first], part[:, :first, :first], null[:, :first]
+        part, noise = (maps[name][place][:, :first, :first] for place in (0, 2))
+        null = maps[name][1][:, :first]
+        raw = trace.heads(name)[:, :first, :first]
         labels = trace.labels(site.keys)[:first]
         of = {mark: torch.tensor([label == mark for label in labels]) for mark in marks}
-        of["others"] = ~torch.stack(list(of.values())).any(0)
+        of["others"] = others = ~torch.stack(list(of.values())).any(0)
         norms = site.path[0, :, : len(labels)].norm(dim=-1)
         found.append(
             {
@@ -131,6 +99,9 @@ def compared(trace: Any, marks: tuple[str, ...], first: int | None = None) -> li
                 "keys": len(labels),
                 "width": site.path.shape[-1],
                 "r": float(correlation(raw, part).mean()),
+                "r_random": float(correlation(raw, noise).mean()),
+                "r_others": float(correlation(raw[..., others], part[..., others]).mean()),
+                "r_random_others": float(correlation(raw[..., others], noise[..., others]).mean()),
                 "null": float(null.float().mean()),
                 "most_null": int(null.max()),
                 "norm": float((part.flatten(1).norm(dim=1) / raw.flatten(1).norm(dim=1)).mean()),
@@ -141,6 +112,11 @@ def compared(trace: Any, marks: tuple[str, ...], first: int | None = None) -> li
     return found
 
 
+def looked(model: Any, marks: tuple[str, ...], source: str, target: str | None = None) -> list[dict[str, Any]]:
+    trace = regard.trace(model, source, target, hidden=False, value_path=True)
+    return compared(trace, marks, decomposed(trace))
+
+
 def effective_minilm(model: Any, data: Path, work: Path) -> Any:
     pairs = mrpc(data)
     texts = [("single", one.text) for one in pairs[:SINGLE]]
@@ -148,18 +124,18 @@ def effective_minilm(model: Any, data: Path, work: Path) -> Any:
     for target in TARGETS:
         many = list(joined(model, [one.text for one in pairs], target))
         texts += [(f"joined to {target}", text) for text in random.Random(SEED).sample(many, JOINED)]
-    traces = ((kind, regard.trace(model, text, hidden=False, value_path=True)) for kind, text in texts)
-    return [{"kind": kind, "sites": compared(trace, MARKS["minilm"])} for kind, trace in traces]
+    return [{"kind": kind, "sites": looked(model, MARKS["minilm"], text)} for kind, text in texts]
 
 
 def effective_stories(model: Any, data: Path, work: Path) -> Any:
     found = []
     for text in told(model, work):
         trace = regard.trace(model, text, hidden=False, value_path=True)
-        length = len(trace.labels("input"))
+        maps = decomposed(trace)
         # Causal: the maps of a beginning are the beginning of the maps.
-        for first in (size for size in PREFIXES if size <= length):
-            found.append({"kind": f"first {first}", "sites": compared(trace, MARKS["stories"], first)})
+        firsts = [first for first in PREFIXES if first <= len(trace.labels("input"))]
+        parts = ((first, compared(trace, MARKS["stories"], maps, first)) for first in firsts)
+        found += [{"kind": f"first {first}", "sites": sites} for first, sites in parts]
     return found
 
 
@@ -171,9 +147,16 @@ def effective_translator(model: Any, data: Path, work: Path) -> Any:
         for _ in range(texts):
             places = [next(order) for _ in range(count)]
             source, target = (" ".join(lines[side][place] for place in places) for side in ("en", "de"))
-            trace = regard.trace(model, source, target, hidden=False, value_path=True)
-            found.append({"kind": f"{count} captions", "sites": compared(trace, MARKS["translator"])})
+            found.append({"kind": f"{count} captions", "sites": looked(model, MARKS["translator"], source, target)})
     return found
+
+
+def example_minilm(model: Any, data: Path, work: Path) -> Any:
+    """What `regard explain` shows of one text, as a picture."""
+    regard.explain.effective(
+        regard.trace(model, page.EXAMPLE, sites=page.EXAMPLE_SITE, value_path=True), sites=page.EXAMPLE_SITE
+    ).save(work / "identifiability_example.svg")
+    return page.EXAMPLE
 
 
 # ------------------------------------------------------------------------------------------------ token identifiability
@@ -242,7 +225,7 @@ def attribute_stories(model: Any, data: Path, work: Path) -> Any:
 
 
 PARTS: dict[str, Callable[[Any, Path, Path], Any]] = {
-    "effective-minilm": effective_minilm, "effective-stories": effective_stories,
+    "example-minilm": example_minilm, "effective-minilm": effective_minilm, "effective-stories": effective_stories,
     "effective-translator": effective_translator, "identify-minilm": identify_minilm,
     "identify-stories": identify_stories, "attribute-minilm": attribute_minilm, "attribute-stories": attribute_stories,
 }  # fmt: skip

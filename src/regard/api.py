@@ -21,7 +21,6 @@ from regard.core import config as configs
 from regard.core import lookup, weights
 from regard.core.errors import DataError, UnknownName, UsageError
 from regard.data.lines import read_lines
-from regard.figure import write_heat_map
 from regard.looking import explain, load_trace, method_list, panels_for_terminal, parameters, parsed, trace, wants
 from regard.pipelines import Loaded, make_pipeline
 from regard.pipelines.translation import Alignment, Translation, Translator
@@ -186,10 +185,10 @@ def read_text(path: str | Path) -> list[str]:
     return list(read_lines(path))
 
 
-def write_alignment(found: Alignment, matrix: list[list[float]], path: str | Path) -> None:
-    """An alignment as .json (everything), .svg or .png (the matrix)."""
+def write_alignment(found: Alignment, path: str | Path, *, site: str | None = None, head: int | None = None) -> None:
+    """An alignment as .json (everything), or as a picture or page of the matrix (.svg, .png, .html)."""
     path = Path(path)
     if path.suffix == ".json":
         path.write_text(json.dumps(found.as_dict(), ensure_ascii=False) + "\n", encoding="utf-8")
     else:
-        write_heat_map(path, matrix, found.target, found.source)
+        found.picture(site, head).save(path)

@@ -10,7 +10,7 @@ from typing import Any
 from regard import explain as explaining
 from regard.core.errors import ConfigError, UnknownName, UsageError
 from regard.explain import Trace
-from regard.views.result import Result
+from regard.views.result import SUFFIXES, Result
 
 
 def trace(
@@ -37,15 +37,20 @@ def trace(
     )
 
 
-def explain(model: Any, inputs: Any = None, target: Any = None, *, method: str = "maps", **options: Any) -> Result:
-    """One method's result: on a loaded model and its inputs, on a `Trace`, or on nothing where it needs none."""
+def explain(model: Any, inputs: Any = None, target: Any = None, /, *, method: str = "maps", **options: Any) -> Result:
+    """One method's result: on a loaded model and its inputs, on a `Trace`, or on nothing where it needs none.
+
+    The first three have no names here, so that an option of a method may be called as one of them is.
+    """
     function, first = explaining.method(method), wants(method)
     known = parameters(method)
     if unknown := sorted(set(options) - set(known)):
         raise UnknownName(f"option of {method}", unknown[0], known)
     for name, one in known.items():
         if one.default is one.empty and name not in options:
-            raise UsageError(f"{method} needs --{name.replace('_', '-')}", remedy="See regard explain --methods.")
+            raise UsageError(
+                f"{method} needs --{name.replace('_', '-')}", remedy="regard explain --methods says what it is."
+            )
     if first is None:
         return function(**options)
     if first == "model":
@@ -55,7 +60,7 @@ def explain(model: Any, inputs: Any = None, target: Any = None, *, method: str =
     if isinstance(model, Trace):
         return function(model, **options)
     if inputs is None:
-        raise UsageError(f"{method} looks at one run: it needs a text or an image", got="none")
+        raise UsageError(f"{method} looks at one run: it needs a text or an image", got="neither")
     asked = {"sites": options["sites"]} if "sites" in options else {}
     return function(trace(model, inputs, target, **{**explaining.needs(method), **asked}), **options)
 
@@ -104,6 +109,16 @@ def _value(name: str, word: str, kind: str) -> Any:
 def load_trace(path: str | Path) -> Trace:
     """A trace from its file."""
     return Trace.load(path)
+
+
+def result_file(name: str) -> Path:
+    """Where to write a result: what is wrong with the name should be said before an hour's work, not after it."""
+    path, known = Path(name), (*SUFFIXES, ".trace")
+    if path.suffix.lower() not in known:
+        raise UsageError(f"{name} names no kind of file", got=repr(path.suffix), expected=", ".join(known))
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent}", remedy="Make it first.")
+    return path
 
 
 def method_list() -> list[tuple[str, str, list[str]]]:

@@ -13,7 +13,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", help="its translation; left out, the model translates")
     parser.add_argument("--site", help="one attention site, such as decoder.3.cross (default: the mean of all)")
     parser.add_argument("--head", type=int, help="one head of it")
-    parser.add_argument("--out", metavar="FILE", help="write a picture or data instead: .svg, .png or .json")
+    parser.add_argument("--out", metavar="FILE", help="write a picture, page or data instead: .svg .png .html .json")
     add_search(parser)
 
 
@@ -21,17 +21,15 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from regard import api
-    from regard.cli._heatmap import heat_map
 
     model = api.load(arguments.model)
     found = model.align(arguments.source, arguments.target, **search_options(arguments))
-    matrix = found.matrix(arguments.site, arguments.head)
+    shown = found.picture(arguments.site, arguments.head)
     if arguments.out:
-        api.write_alignment(found, matrix, arguments.out)
+        api.write_alignment(found, arguments.out, site=arguments.site, head=arguments.head)
         print(f"{arguments.out}  ({len(found.sites)} sites: {', '.join(found.sites)})")
         return 0
     console = Console(highlight=False)
-    console.print(heat_map(matrix, found.target, found.source, width=console.width))
-    console.print(found.translation, markup=False)
+    console.print(*api.panels_for_terminal(shown, console.width), sep="\n")
     console.print(f"sites: {', '.join(found.sites)}", markup=False)
     return 0

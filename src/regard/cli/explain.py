@@ -17,6 +17,7 @@ from typing import Any
 from regard.core.errors import UsageError
 
 _FLAGS, _VALUES = ("methods", "json", "help", "debug"), ("method", "file", "out")
+_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,63 +27,90 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         "or what follows; methods without a text take none")  # fmt: skip
     parser.add_argument("--method", help="maps (default; overview for a page), effective, attribute, …: see --methods")
     parser.add_argument("--methods", action="store_true", help="list the methods and their options")
-    parser.add_argument("--file", metavar="FILE", help="read texts from a file, one a line, instead")
+    parser.add_argument(
+        "--file",
+        metavar="FILE",
+        help="read texts from a file (- is standard input), one a line, instead; --row chooses one of them",
+    )
     parser.add_argument("--out", metavar="FILE", help="write .html, .svg, .png, .json or .trace instead")
+    parser.add_argument("--with", dest="given", action="append", default=[], help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def prepare(words: list[str]) -> list[str]:
-    """`--probes 8` as `--probes=8`: argparse does not know the methods' options and would take 8 for a text."""
-    joined: list[str] = []
-    waiting = iter(words)
-    for word in waiting:
-        name = word[2:]
-        if not word.startswith("--") or "=" in word or name in (*_FLAGS, *_VALUES):
-            joined.append(word)
-            if name in _VALUES:
-                joined.extend([value for value in [next(waiting, None)] if value is not None])
+    """Texts last, and a method's options as `--with=probes=8`: argparse does not know them, would take 8 for a text, or
+    an option whose value has a space in it, and takes no text after them."""
+    start = words.index("explain") + 1
+    options, texts, waiting = list[str](), list[str](), words[start:]
+    while waiting:
+        word = waiting.pop(0)
+        name, equals, value = word[2:].partition("=")
+        if word == "--":  # what follows are texts, whatever they look like
+            texts += waiting
+            break
+        if not word.startswith("-") or word == "-" or (" " in word and not word.startswith("--")):
+            texts.append(word)
             continue
-        value = next(waiting, None)
-        joined.append(word if value is None or value.startswith("--") else f"{word}={value}")
-        if value is not None and value.startswith("--"):
-            joined.extend(prepare([value, *waiting]))
-    return joined
+        if not word.startswith("--") or name in _FLAGS:
+            options.append(word)
+            continue
+        if not equals and waiting and not waiting[0].startswith("--"):
+            equals, value = "=", waiting.pop(0)
+        if name in _VALUES and not equals:
+            raise UsageError(f"--{name} needs a value", remedy="See regard explain --help.")
+        options.append(f"--{name}={value}" if name in _VALUES else f"--with={name}{equals}{value}")
+    return [*words[:start], *options, *(["--", *texts] if texts else [])]
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from regard import api
+    from regard import api, looking
 
     if arguments.methods:
         return _list()
-    out = Path(arguments.out) if arguments.out else None
+    out = looking.result_file(arguments.out) if arguments.out else None
     if arguments.method is None:
         arguments.method = "overview" if out is not None and out.suffix == ".html" else "maps"
-    options = api.parsed(arguments.method, _pairs(arguments.rest))
+    options = api.parsed(arguments.method, _pairs(arguments.given, arguments.rest))
     needed = api.wants(arguments.method)
     if arguments.model is None and needed is not None:
         raise UsageError("no model was given", remedy='Give its folder and a text: regard explain MODEL "text".')
-    texts, target = _inputs(arguments)
+    is_trace = str(arguments.model).endswith(".trace")
+    texts, target = _inputs(arguments, is_trace)
     model: Any = None
     if needed is not None:
-        is_trace = str(arguments.model).endswith(".trace")
         model = api.load_trace(arguments.model) if is_trace else api.load(arguments.model)
+        if not is_trace:
+            _check_kind(model, texts, target)
     if out is not None and out.suffix == ".trace":
         if texts is None:
-            raise UsageError("a trace needs a text to run the model on")
+            raise UsageError("a trace needs a text to run the model on", got="a trace" if is_trace else "none")
         api.trace(model, texts, target, value_path=True).save(out)
         print(out)
         return 0
     result = api.explain(model, texts, target, method=arguments.method, **options)
-    if arguments.json:
+    if out is not None:
+        result.save(out)
+        print(out)
+    elif arguments.json:
         import json
 
         print(json.dumps(result.as_dict(), ensure_ascii=False, allow_nan=False))
-    elif out is not None:
-        result.save(out)
-        print(out)
     else:
         _show(result)
     return 0
+
+
+def _check_kind(model: Any, texts: Any, target: Any) -> None:
+    """A file's name where a text belongs would be explained as a text."""
+    if model.stored.task == "image_classification":
+        if target is not None:
+            raise UsageError("an image has no target", got=target, remedy="Give one image; --file takes several.")
+    elif isinstance(texts, str) and len(texts) < 256 and Path(texts).suffix and Path(texts).is_file():
+        image = Path(texts).suffix.lower() in _IMAGES
+        raise UsageError(
+            f"{texts} is {'an image, and this model reads text' if image else 'a file, not a text'}",
+            remedy="Give a text, or a Vision Transformer." if image else f"Its lines: --file {texts}.",
+        )
 
 
 def _show(result: Any) -> None:
@@ -95,14 +123,21 @@ def _show(result: Any) -> None:
         console.print(part)
 
 
-def _inputs(arguments: argparse.Namespace) -> tuple[Any, Any]:
+def _inputs(arguments: argparse.Namespace, is_trace: bool) -> tuple[Any, Any]:
     words = arguments.text
+    if is_trace and (words or arguments.file):
+        raise UsageError("a trace holds its text already", got=words[0] if words else arguments.file,
+                         remedy="Leave it out, or give the model in place of the trace.")  # fmt: skip
     if arguments.file:
         from regard import api
 
         if words:
             raise UsageError("a text and a --file", remedy="Give one of them.")
-        return [line for line in api.read_text(arguments.file) if line.strip()], None
+        given = sys.stdin.read().splitlines() if arguments.file == "-" else api.read_text(arguments.file)
+        lines = [line for line in given if line.strip()]
+        if not lines:
+            raise UsageError(f"there is nothing to explain: {arguments.file} is empty", remedy="Give a line or more.")
+        return lines, None
     if len(words) > 2:
         raise UsageError("too many texts", got=len(words), expected="a text and a target", remedy="Put each in quotes.")
     if words and words[0] == "-":
@@ -112,19 +147,11 @@ def _inputs(arguments: argparse.Namespace) -> tuple[Any, Any]:
     return words[0] if words else None, words[1] if len(words) > 1 else None
 
 
-def _pairs(rest: list[str]) -> dict[str, str]:
-    """`--name value`, `--name=value`, and `--name` alone for true."""
-    pairs: dict[str, str] = {}
-    words = list(rest)
-    while words:
-        word = words.pop(0)
-        if not word.startswith("--"):
-            raise UsageError("this is no option", got=word, remedy="Put texts in quotes, before the options.")
-        name, equals, value = word[2:].partition("=")
-        if not equals:
-            value = words.pop(0) if words and not words[0].startswith("--") else "true"
-        pairs[name] = value
-    return pairs
+def _pairs(given: list[str], rest: list[str]) -> dict[str, str]:
+    """`name=value`, and `name` alone for true."""
+    if rest:
+        raise UsageError("this is no option", got=rest[0], remedy="Put texts that begin with a dash after --.")
+    return {name: value if equals else "true" for name, equals, value in (one.partition("=") for one in given)}
 
 
 def _list() -> int:

@@ -27,8 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    from regard import quickstart
-    from regard.cli._heatmap import heat_map
+    from regard import api, quickstart
 
     console = Console(highlight=False)
     console.print("\n[bold]1. Train[/] a Transformer on dates and numbers in 12 languages (about 3 minutes on 2 cores)")
@@ -49,11 +48,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     console.print("\n[bold]4. Look inside[/]: which source token each target token looked at\n")
     seen = model.align(">fr< Sunday, 15 November 2026")
-    console.print(heat_map(seen.matrix(), seen.target, seen.source, width=console.width))
+    console.print(*api.panels_for_terminal(seen.picture(), console.width), sep="\n")
     console.print(
         f"\n[bold]Next[/]\n"
         f'   echo ">it< 3 March 1999" | regard translate {arguments.out}\n'
         f'   regard align {arguments.out} ">iso< vingt-deux" --out map.svg\n'
+        f'   regard explain {arguments.out} ">iso< vingt-deux" --out page.html\n'
         f"   regard train RECIPE.yaml      your own two files of text: see the README\n"
     )
     return 0

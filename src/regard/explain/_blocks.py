@@ -122,9 +122,8 @@ class Stack:
 
         *lower, top = self.blocks
         for token in range(n_tokens):
-            vectors = cotangents(top.forward_TDX.shape[1], probes, seed, token, self.dtype)
-            for start in range(0, len(vectors), _BATCH * 2):
-                g_NTD = top.pull_one(token, vectors[start : start + _BATCH * 2])
+            whole = top.pull_one(token, cotangents(top.forward_TDX.shape[1], probes, seed, token, self.dtype))
+            for g_NTD in whole.split(2 * _BATCH):
                 for block in reversed(lower):
                     g_NTD = block.pull(g_NTD)
                 yield token, g_NTD.square().sum(2)

@@ -68,7 +68,7 @@ class Trace:
         return len(next(iter(self.sides.values())))
 
     def labels(self, side: str, row: int = 0) -> list[str]:
-        self._check_row(row)
+        self.check_row(row)
         return self.sides[side][row]
 
     def heads(self, site: str, row: int = 0) -> Tensor:
@@ -107,6 +107,8 @@ class Trace:
         """One file, by the name you give; read it with `Trace.load`."""
         if Path(path).suffix != ".trace":
             raise UsageError("a trace is stored as NAME.trace", got=str(path))
+        if not Path(path).parent.is_dir():
+            raise UsageError(f"there is no folder {Path(path).parent}", remedy="Make it first.")
         tensors = {f"hidden.{name}": tensor for name, tensor in self.hidden.items()}
         tensors |= {f"ids.{side}": tensor for side, tensor in self.ids.items()}
         for site in self.sites.values():
@@ -128,12 +130,29 @@ class Trace:
         tensors, notes = weights.read(path), weights.metadata(path)
         if FORMAT not in notes:
             raise DataError(f"{path} is no trace", remedy="Make one: regard explain MODEL TEXT --out NAME.trace")
-        words = json.loads(notes[FORMAT])
+        try:
+            return cls._from(json.loads(notes[FORMAT]), tensors, path)
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            if isinstance(error, DataError):
+                raise
+            remedy = "Make it anew: regard explain MODEL TEXT --out NAME.trace"
+            raise DataError(
+                f"{path} is a damaged trace", got=f"{type(error).__name__} {error}", remedy=remedy
+            ) from None
+
+    @classmethod
+    def _from(cls, words: dict[str, Any], tensors: dict[str, Tensor], path: str | Path) -> Trace:
         if words.get("version") != 1:
             raise DataError(f"{path} is a trace of another version", got=words.get("version"), expected=1)
         sites = {}
         for name, queries, keys in words["sites"]:
             sites[name] = Site(name, queries, keys, *(tensors.get(f"site.{name}.{part}") for part in _PARTS))
+            for side, axis in ((queries, 2), (keys, 3)):
+                longest = max(len(row) for row in words["sides"][side])
+                if (found := sites[name].weights) is not None and found.shape[axis] != longest:
+                    raise ValueError(f"{name} has {found.shape[axis]} tokens of {side}, not {longest}")
+        if not words["sides"]:
+            raise ValueError("no tokens")
         return cls(
             words["model"],
             words["task"],
@@ -145,9 +164,10 @@ class Trace:
             tuple(words["grid"]) if words["grid"] else None,
         )
 
-    def _check_row(self, row: int) -> None:
+    def check_row(self, row: int) -> None:
+        """Complain where there is no such row."""
         if not 0 <= row < self.rows:
-            raise UsageError("no such row", got=row, expected=f"0 to {self.rows - 1}")
+            raise UsageError("no such row", got=row, expected=f"0 to {self.rows - 1}" if self.rows > 1 else 0)
 
     def _repr_html_(self) -> str:
         from regard.explain.maps import maps

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from regard.core import taps
-from regard.explain._chosen import chosen, short
+from regard.core.errors import UsageError
+from regard.explain._chosen import answered, chosen, looked_at
 from regard.explain._subject import Subject
 from regard.explain._trace import Trace
 from regard.views.result import Matrix, Panel, Result, Table
@@ -19,7 +20,10 @@ from regard.views.result import Matrix, Panel, Result, Table
 
 def ablate(trace: Trace, *, sites: str = "*", row: int = 0, most: int = 10) -> Result:
     """Each head off in turn: the change of the answer's log-probability (or of the last states)."""
-    subject, found = trace.live(), chosen(trace, sites)
+    subject, found, title = trace.live(), chosen(trace, sites), f"Heads off in {trace.model}: {looked_at(trace, row)}"
+    if most < 1:
+        raise UsageError("most must be positive", got=most, expected="1 or more")
+    trace.check_row(row)
     effects = {
         site.name: effect(subject, site.name, _heads(trace, site.name), row, trace.layers()[-1:]) for site in found
     }
@@ -39,10 +43,12 @@ def ablate(trace: Trace, *, sites: str = "*", row: int = 0, most: int = 10) -> R
         ),
     ]
     value, name, head = ranked[0]
-    said = [f"Of {len(ranked)} heads {name} head {head} matters most: without it the {what} changes by {value:+.4f}."]
-    labels = next(iter(trace.sides))
+    change = f"without it the {what} changes by {value:+.4f}".replace("-", "−")
+    said = f"Of {len(ranked)} heads {name} head {head} matters most: {change}."
+    if len(ranked) == 1:
+        said = f"There is one head, {name}: {change}."
     data = {"effects": {name: values.tolist() for name, values in effects.items()}, "of": what, "output": trace.output}
-    return Result("ablate", f"Heads off in {trace.model}: {short(trace.labels(labels, row))}", panels, said, data)
+    return Result("ablate", title, panels, [*answered(trace, row), said], data)
 
 
 @torch.no_grad()

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from regard.core import taps
 from regard.core.errors import UnknownName, UsageError
-from regard.explain._chosen import input_of, numbers, pick, short
+from regard.explain._chosen import answered, input_of, looked_at, numbers, pick, pictured
 from regard.explain._jacobian import Moved, moved
 from regard.explain._subject import Subject
 from regard.explain._trace import Trace
@@ -39,6 +39,7 @@ from regard.views.result import Curves, Heads, HeadSite, Matrix, Panel, Result, 
 HIDDEN, ANSWER = ("exact", "probes"), ("gradient", "integrated", "occlusion")
 _SIDES = {"encoder": ("input", "source"), "decoder": ("input", "prefix")}
 _COPIES = 32
+_NAMES = {"gradient": "Gradient × input", "integrated": "Integrated gradients", "occlusion": "Occlusion"}
 
 
 def attribute(
@@ -58,7 +59,11 @@ def attribute(
         raise UnknownName("way of attribution", how, HIDDEN + ANSWER)
     if how in ANSWER:
         return _of_answer(trace, how, row, steps, baseline)
-    names, count = trace.layers() if layer == "all" else [pick(trace, layer)], None if how == "exact" else probes
+    if how == "probes" and probes < 1:
+        raise UsageError("the estimate needs probes", got=probes, expected="1 or more")
+    names, count = [pick(trace, layer)] if layer != "all" else trace.layers(), None if how == "exact" else probes
+    if layer == "all" and inputs in trace.hidden:  # what comes before it does not depend on it
+        names = [name for name in list(trace.hidden)[list(trace.hidden).index(inputs) + 1 :] if name in names]
     known: dict[str, Any] = {}
     found = {
         name: attributed(trace, name, inputs=inputs, row=row, probes=count, seed=seed, known=known) for name in names
@@ -81,6 +86,9 @@ def attributed(
     entry = inputs or input_of(trace, layer)
     if entry not in trace.hidden:
         raise UnknownName("input", entry, [name for name in trace.hidden if name.endswith(".input")])
+    order = list(trace.hidden)
+    if order.index(entry) >= order.index(layer):
+        raise UsageError(f"{layer} does not depend on {entry}", remedy="Give a layer that comes after it.")
     lengths = len(labels_of(trace, layer, row)), len(labels_of(trace, entry, row))
     return moved(
         trace.live(), row, trace.hidden, layer=layer, inputs=entry, lengths=lengths, probes=probes, seed=seed,
@@ -106,25 +114,30 @@ def _of_states(trace: Trace, found: Mapping[str, Moved], inputs: str | None, row
         if one.error is not None:
             data[layer]["squared_norms"] = one.squares.tolist()
             data[layer]["standard_errors"] = one.error.tolist()
-        if len(rows) == len(columns):
+        if layer.split(".")[0] == entry.split(".")[0]:
             own = shares.diagonal()
             data[layer]["self_contribution"] = float(own.mean())
             data[layer]["not_main"] = float((shares.argmax(1) != torch.arange(len(rows))).double().mean())
             own_points.append((float(number), data[layer]["self_contribution"]))
             other_points.append((float(number), data[layer]["not_main"]))
     last = list(found)[-1]
-    picture = sites[last]
+    picture, entry = sites[last], inputs or input_of(trace, last)
     note = "rows: states, columns: input tokens; each row sums to one"
+    others = [name for name in trace.hidden if name.endswith(".input") and name != entry]
+    if others and last.startswith("decoder"):
+        note += f"; what came from the other side: --inputs {others[0]}"
     values = numbers(picture.kinds["attribution"][0])
-    panels.append(Matrix(f"Contributions to {last}", picture.rows, picture.columns, values, note=note))
+    whole = Matrix(f"Contributions to {last}", picture.rows, picture.columns, values, note=note)
+    title = f"Contributions to {picture.rows[0]} of {last}"
+    panels += pictured(trace, title, picture.kinds["attribution"][0, 0]) or [whole]
     if len(own_points) > 1:
-        series = {"self-contribution": own_points, "not its own main contributor": other_points}
+        series = {"self-contribution": own_points, "another token contributes most": other_points}
         panels.append(Curves("By layer", "layer", "share", series))
     return Result(
         "attribute",
-        f"Hidden token attribution of {trace.model}: {short(picture.rows)}",
+        f"Hidden token attribution of {trace.model}: {looked_at(trace, row)}",
         panels,
-        _said(found, data, how),
+        [*answered(trace, row), *_said(found, data, how)],
         {"how": how, "layers": data, "output": trace.output},
         Heads(sites, ["attribution"]),
     )
@@ -135,15 +148,16 @@ def _said(found: Mapping[str, Moved], data: Mapping[str, Any], how: str) -> list
     for layer, one in data.items():
         if "self_contribution" in one:
             said.append(
-                f"{layer}: a state comes to {one['self_contribution']:.0%} from its own token (mean); "
-                f"{one['not_main']:.0%} of the tokens are not their own main contributor."
+                f"{layer}: {one['self_contribution']:.0%} of a state comes from its own token (mean); "
+                f"for {one['not_main']:.0%} of the tokens another one contributes most."
             )
     if how == "probes":
         spread = [
             float((one.error / one.squares.clamp_min(1e-30)).mean()) for one in found.values() if one.error is not None
         ]
         said.append(
-            f"Estimated with random probes: squared norms are known to ±{max(spread):.1%} (standard error, mean)."
+            f"Estimated with random probes: squared norms are known to ±{max(spread):.1%} (standard error, mean); "
+            "--how exact leaves no doubt."
         )
     return said
 
@@ -161,20 +175,24 @@ def _of_answer(trace: Trace, how: str, row: int, steps: int, baseline: str) -> R
     with torch.no_grad():
         whole, empty = (float(_scores(subject, row, {k: v[None] for k, v in at.items()})[0]) for at in (entries, bases))
     panels: list[Panel] = []
+    note = "above zero: speaks for the answer; below: against it"
     data: dict[str, Any] = {"how": how, "score": whole, "score_of_baseline": empty, "output": trace.output}
     for name, part in parts.items():
         labels = labels_of(trace, name, row)
         values = part[: len(labels)].double().tolist()
         data[name] = dict(zip(("tokens", "values"), (labels, values), strict=True))
-        panels.append(Words(f"{how} of the answer, {name.split('.')[0]}", labels, values))
-    said = [f"The answer's score is {whole:.3f}; of the baseline it is {empty:.3f}."]
+        title = f"{_NAMES[how]} of the answer" + (f", {name.split('.')[0]}" if len(parts) > 1 else "")
+        panels += pictured(trace, title, part, diverging=True, note=note) or [Words(title, labels, values, note=note)]
+    score = f"The answer's score is {whole:.3f}; where every token is the baseline ({baseline}) it is {empty:.3f}."
+    said = [*answered(trace, row), score.replace("-", "−")]
     if how == "integrated":
         total = sum(float(part.double().sum()) for part in parts.values())
         data["completeness_error"] = total - (whole - empty)
-        said.append(
-            f"The parts sum to {total:.4f}, {abs(data['completeness_error']):.1e} off the difference (completeness)."
-        )
-    title = f"Attribution of the answer of {trace.model}: {short(labels_of(trace, next(iter(parts)), row))}"
+        error = abs(data["completeness_error"])
+        said.append(f"The parts sum to {total:.4f}, {error:.1e} off the difference (completeness).")
+        if error > 0.05 * abs(whole - empty):
+            said.append(f"That is much: take more steps than {steps} (--steps).")
+    title = f"Attribution of the answer of {trace.model}: {looked_at(trace, row)}"
     return Result("attribute", title, panels, said, data)
 
 

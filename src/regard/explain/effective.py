@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import UsageError
-from regard.explain._chosen import chosen, numbers, short
+from regard.explain._chosen import answered, chosen, looked_at, numbers, pictured
 from regard.explain._nullspace import reaching
 from regard.explain._trace import Site, Trace
 from regard.views.result import Heads, HeadSite, Matrix, Panel, Result, Table
@@ -40,9 +40,9 @@ def effective(trace: Trace, *, sites: str = "*", head: int | None = None, row: i
         explorer[site.name] = HeadSite(*labels, {"raw": raw_HQK, "effective": effective_HQK})
     return Result(
         "effective",
-        f"Effective attention of {trace.model}: {short(trace.labels(found[0].queries, row))}",
-        [*_pictures(explorer, head), _table(facts)],
-        _statements(facts),
+        f"Effective attention of {trace.model}: {looked_at(trace, row)}",
+        [*_pictures(trace, explorer, facts, head), _table(facts)],
+        [*answered(trace, row), *_statements(facts)],
         {"sites": facts, "output": trace.output},
         Heads(explorer, ["raw", "effective"]),
     )
@@ -93,29 +93,42 @@ def correlation(one: Tensor, other: Tensor) -> Tensor:
     return torch.stack(found)
 
 
-def _pictures(explorer: dict[str, HeadSite], head: int | None) -> list[Panel]:
-    name, site = next(iter(explorer.items()))
+def _pictures(
+    trace: Trace, explorer: dict[str, HeadSite], facts: dict[str, dict[str, Any]], head: int | None
+) -> list[Panel]:
+    """Of the site where both differ most; one picture where they are the same."""
+    name = min(facts, key=lambda one: _mean(facts[one]["correlation"]) if max(facts[one]["null_dimension"]) else 1.0)
+    site = explorer[name]
     raw, part = site.kinds["raw"], site.kinds["effective"]
     if head is not None and not 0 <= head < len(raw):
         raise UsageError("no such head", got=head, expected=f"0 to {len(raw) - 1}")
     which = f"head {head}" if head is not None else f"mean of {len(raw)} heads"
     pair = [tensor[head] if head is not None else tensor.mean(0) for tensor in (raw, part)]
-    return [
-        Matrix(
-            f"{name}, {which}: {kind}", site.rows, site.columns, numbers(tensor), diverging=bool(tensor.min() < -1e-6)
-        )
-        for kind, tensor in zip(("raw", "effective"), pair, strict=True)
-    ]
+    kinds = dict(zip(("raw", "effective"), pair, strict=True))
+    if max(facts[name]["null_dimension"]) == 0:
+        kinds = {"raw and effective": pair[0]}
+    panels: list[Panel] = []
+    for kind, tensor in kinds.items():
+        title, signed = f"{name}, {which}: {kind}", bool(tensor.min() < -1e-6)
+        panels += pictured(trace, f"Where {site.rows[0]} looks: {title}", tensor[0], diverging=signed) or [
+            Matrix(title, site.rows, site.columns, numbers(tensor), diverging=signed)
+        ]
+    return panels
 
 
 def _table(facts: dict[str, dict[str, Any]]) -> Table:
-    columns = ["site", "keys", "rank of T", "null space", "correlation", "kept of |A|", "rows < 0", "sum ≠ A's"]
+    columns = ["site", "keys", "rank of T", "null space", "r", "kept of |A|", "rows < 0", "sum ≠ A's"]
     rows: list[list[str | float | int | None]] = []
     for name, one in facts.items():
         ranks, nulls = one["rank"], one["null_dimension"]
         means = [_mean(one[key]) for key in ("correlation", "share", "negative_rows", "unequal_rows")]
         rows.append([name, one["keys"], _span(ranks), _span(nulls), *means])
-    return Table("Raw against effective, means over heads", columns, rows, "correlation: Pearson's r of A and A⊥")
+    return Table(
+        "Raw against effective, means over heads",
+        columns,
+        rows,
+        "r: Pearson's correlation of A and A⊥; rows < 0: share of rows with an entry below zero",
+    )
 
 
 def _span(values: list[int]) -> str:
@@ -131,12 +144,12 @@ def _statements(facts: dict[str, dict[str, Any]]) -> list[str]:
     free = sum(1 for one in facts.values() for null in one["null_dimension"] if null == 0)
     negative = sum(1 for one in facts.values() for share in one["negative_rows"] if share > 0)
     unequal = sum(1 for one in facts.values() for share in one["unequal_rows"] if share > 0)
-    said = [f"A⊥·T equals A·T to {max(one['error'] for one in facts.values()):.1e} of its largest entry."]
+    exact = f"A⊥·T equals A·T to {max(one['error'] for one in facts.values()):.1e} of its largest entry."
     if free == heads:
-        return [*said, "No head has a null space at this length: effective attention is the raw attention."]
-    said.append(f"{heads - free} of {heads} heads have a null space, of up to "
-                f"{max(max(one['null_dimension']) for one in facts.values())} dimensions.")  # fmt: skip
+        return ["No head has a null space at this length: effective attention is the raw attention.", exact]
+    said = [f"{heads - free} of {heads} heads have a null space, of up to "
+            f"{max(max(one['null_dimension']) for one in facts.values())} dimensions."]  # fmt: skip
     if negative or unequal:
         said.append(f"Rows of A⊥ are negative somewhere in {negative} heads and do not keep their sum in {unequal}: "
                     "it is no distribution.")  # fmt: skip
-    return said
+    return [*said, exact]

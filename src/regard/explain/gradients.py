@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from regard.core.errors import UsageError
-from regard.explain._chosen import pick, short
+from regard.explain._chosen import looked_at, pick
 from regard.explain._record import record
 from regard.explain._trace import Trace
 from regard.explain.attribute import attributed, labels_of
@@ -37,6 +37,8 @@ def compare(
     traces: Mapping[str, Trace], *, layer: str | None = None, row: int = 0, probes: int = 32, seed: int = 0
 ) -> Result:
     """Several models' gradient flow side by side, by name."""
+    if probes < 1:
+        raise UsageError("the estimate needs probes", got=probes, expected="1 or more")
     data: dict[str, Any] = {}
     for name, trace in traces.items():
         stack = "encoder" if trace.layers("encoder") else "decoder"
@@ -57,7 +59,7 @@ def compare(
     ]
     return Result(
         "gradients",
-        f"Gradient flow: {short(first.labels(next(iter(first.sides)), row))}",
+        f"Gradient flow: {looked_at(first, row)}",
         [
             Curves("‖∂h_t/∂x_s‖ by distance", "distance |t − s|", "norm", series, log_y=True),
             Table("Factor a step", ["", "model", "layer", "at distance 0", "at the longest", "factor a step"], rows),

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import UsageError
-from regard.explain._chosen import numbers, short
+from regard.explain._chosen import answered, looked_at, numbers
 from regard.explain._trace import Trace
 from regard.explain.attribute import labels_of
 from regard.views.result import Matrix, Panel, Result, Table
@@ -21,6 +21,9 @@ from regard.views.result import Matrix, Panel, Result, Table
 def lens(trace: Trace, *, row: int = 0, top: int = 3) -> Result:
     """The words or classes that each layer would answer with, and how sure it is of the final answer."""
     subject = trace.live()
+    trace.check_row(row)
+    if top < 1:
+        raise UsageError("top must be positive", got=top, expected="1 or more")
     side = "decoder" if trace.layers("decoder") else "encoder"
     layers = trace.layers(side)
     with torch.no_grad():
@@ -53,9 +56,9 @@ def lens(trace: Trace, *, row: int = 0, top: int = 3) -> Result:
     settled = next(layer for layer, share in zip(said, agree, strict=True) if share >= 0.5)
     return Result(
         "lens",
-        f"What each layer of {trace.model} would say: {short(labels)}",
+        f"What each layer of {trace.model} would say: {looked_at(trace, row)}",
         panels,
-        [f"From {settled} on, at least half of the positions have their final answer."],
+        [*answered(trace, row), f"From {settled} on, at least half of the positions have their final answer."],
         {
             "layers": list(said),
             "agreement": agree.tolist(),
@@ -77,7 +80,7 @@ def _of_classes(trace: Trace, said: dict[str, Tensor], top: int, row: int) -> Re
     winners = [subject.label(int(one.argmax())) for one in said.values()]
     return Result(
         "lens",
-        f"What each layer of {trace.model} would say: {short(trace.labels(next(iter(trace.sides)), row))}",
+        f"What each layer of {trace.model} would say: {looked_at(trace, row)}",
         [Matrix("Probability of each class", list(said), names, numbers(values))],
         [f"The final answer is {winners[-1]!r}; {winners.count(winners[-1])} of {len(winners)} layers agree."],
         {"layers": list(said), "classes": names, "probabilities": values.tolist(), "winners": winners},

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import UsageError
-from regard.explain._chosen import chosen, looks_at_itself, numbers, short
+from regard.explain._chosen import answered, chosen, count, looked_at, looks_at_itself, numbers, pictured
 from regard.explain._trace import Site, Trace
 from regard.views.result import Heads, HeadSite, Matrix, Panel, Result, Table
 
@@ -29,9 +29,9 @@ def maps(trace: Trace, *, sites: str = "*", head: int | None = None, row: int = 
 
     return Result(
         "maps",
-        f"Attention of {trace.model}: {short(trace.labels(found[0].queries, row))}",
+        f"Attention of {trace.model}: {looked_at(trace, row)}",
         [*_pictures(trace, found, maps_of, head, row), *_tables(facts)],
-        _statements(facts),
+        [*answered(trace, row), *_statements(facts)],
         {"sites": facts, "output": trace.output},
         Heads(
             {
@@ -54,20 +54,29 @@ def _pictures(trace: Trace, found: list[Site], maps_of: dict[str, Tensor], head:
     for (queries, keys), sites in groups.items():
         heads = torch.cat([maps_of[site.name] for site in sites])
         if head is not None and len(sites) > 1:
-            raise UsageError("which site's head?", remedy="Name one: --sites " + sites[0].name)
+            raise UsageError(
+                "a head is of one site, and there are several", remedy=f"Name one: --sites {sites[0].name}."
+            )
         if head is not None and not 0 <= head < len(heads):
             raise UsageError("no such head", got=head, expected=f"0 to {len(heads) - 1}")
         name = sites[0].name if len(sites) == 1 else re.sub(r"\d+", "*", sites[0].name)
-        which = f"head {head}" if head is not None else f"mean of {len(heads)} heads"
+        which = f"head {head}" if head is not None else "" if len(heads) == 1 else f"mean of {len(heads)} heads"
         picture = heads[head] if head is not None else heads.mean(0)
-        panels.append(Matrix(f"{name}, {which}", trace.labels(queries, row), trace.labels(keys, row), numbers(picture)))
+        if trace.grid is not None:  # every patch's own map is among the heads
+            last = sites[-1]
+            which = f"head {head}" if head is not None else f"mean of {len(maps_of[last.name])} heads"
+            seen = picture if head is not None else maps_of[last.name].mean(0)
+            panels += pictured(trace, f"Where {trace.labels(queries, row)[0]} looks: {last.name}, {which}", seen[0])
+            continue
+        name = ", ".join(filter(None, [name, which]))
+        panels.append(Matrix(name, trace.labels(queries, row), trace.labels(keys, row), numbers(picture)))
     return panels
 
 
 def _facts(trace: Trace, site: Site, heads: Tensor, row: int) -> dict[str, Any]:
-    n_heads, n_queries, n_keys = heads.shape
+    n_heads = len(heads)
     entropy_HQ = torch.special.entr(heads).sum(-1)
-    seen_Q: Tensor = torch.full((n_queries,), float(n_keys))
+    seen_Q = (heads > 0).any(0).sum(-1).float()  # what a mask hides has no weight in any head
     if site.allowed is not None:
         seen_Q = trace.real(site.allowed.expand(trace.rows, 1, -1, -1), site, row)[0].sum(-1).float()
     most = float(seen_Q.clamp_min(1).log().mean())
@@ -76,13 +85,23 @@ def _facts(trace: Trace, site: Site, heads: Tensor, row: int) -> dict[str, Any]:
         "entropy": entropy_HQ.mean(1).tolist(),
         "entropy_share": (entropy_HQ.mean(1) / most).tolist() if most > 0 else [math.nan] * n_heads,
         "largest": heads.amax(-1).mean(1).tolist(),
-        "agreement": _agreement(heads).tolist(),
     }
+    if n_heads > 1:
+        facts["agreement"] = _agreement(heads).tolist()
     if looks_at_itself(site):
-        places = torch.arange(n_keys)
-        gap_QK = (torch.arange(n_queries).unsqueeze(1) - places).abs().float()
-        facts["distance"] = (heads * gap_QK).sum(-1).mean(1).tolist()
+        facts["distance"] = _distance(heads, trace.grid).tolist()
     return facts
+
+
+def _distance(heads: Tensor, grid: tuple[int, int] | None) -> Tensor:
+    """How far each head looks, the mean over queries [H]; between patches of an image as the crow flies."""
+    n_queries, n_keys = heads.shape[1:]
+    if grid is None:
+        gap_QK = (torch.arange(n_queries).unsqueeze(1) - torch.arange(n_keys)).abs().float()
+        return (heads * gap_QK).sum(-1).mean(1)
+    places = torch.cartesian_prod(torch.arange(grid[0]), torch.arange(grid[1])).float()
+    patches = heads[:, -len(places) :, -len(places) :]
+    return ((patches * torch.cdist(places, places)).sum(-1) / patches.sum(-1).clamp_min(1e-30)).mean(1)
 
 
 def _agreement(heads: Tensor) -> Tensor:
@@ -98,7 +117,9 @@ def _tables(facts: dict[str, dict[str, Any]]) -> list[Panel]:
     for name, one in facts.items():
         means = [_mean(one.get(key)) for key in ("entropy", "entropy_share", "largest", "distance", "agreement")]
         rows.append([name, one["heads"], *means])
-    panels.append(Table("Sites, means over heads", columns, rows, "entropy in nats; distance in tokens"))
+    panels.append(
+        Table("Sites, means over heads", columns, rows, "entropy in nats; distance in tokens (of images: patches)")
+    )
     if (most := max(one["heads"] for one in facts.values())) > 1:
         values = [[*one["entropy"], *[math.nan] * (most - one["heads"])] for one in facts.values()]
         panels.append(Matrix("Entropy of each head", list(facts), [str(number) for number in range(most)], values))
@@ -115,7 +136,7 @@ def _statements(facts: dict[str, dict[str, Any]]) -> list[str]:
     if len(heads) == 1:
         return [f"One head, {sharp[0]}; the mean entropy of its rows is {sharp[2]:.2f} nats."]
     return [
-        f"{len(heads)} heads in {len(facts)} {'sites' if len(facts) > 1 else 'site'}.",
+        f"{len(heads)} heads in {count(len(facts), 'site')}.",
         f"The most pointed is {sharp[0]} head {sharp[1]} (entropy {sharp[2]:.2f} nats), "
         f"the most even {flat[0]} head {flat[1]} ({flat[2]:.2f}).",
     ]

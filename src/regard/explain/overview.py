@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from regard.core.errors import UsageError
 from regard.explain._trace import Trace
 from regard.explain.attribute import attributed
 from regard.explain.effective import effective
@@ -21,6 +22,8 @@ NEEDS = {"value_path": True}
 
 def overview(trace: Trace, *, sites: str = "*", row: int = 0, probes: int = 8, longest: int = 64) -> Result:
     """Raw and effective attention and attribution of every head and layer, for one page."""
+    if probes < 0:
+        raise UsageError("probes are counted", got=probes, expected="0 (none) or more")
     raw, part = maps(trace, sites=sites, row=row), effective(trace, sites=sites, row=row)
     assert part.heads is not None
     shares, said = _shares(trace, list(part.heads.sites), row, probes, longest)
@@ -36,7 +39,7 @@ def overview(trace: Trace, *, sites: str = "*", row: int = 0, probes: int = 8, l
         raw,
         method="overview",
         panels=panels,
-        statements=[*raw.statements, *part.statements, *said],
+        statements=[*dict.fromkeys([*raw.statements, *part.statements]), *said],
         data={"maps": raw.data, "effective": part.data},
         heads=Heads(explorer, kinds),
     )

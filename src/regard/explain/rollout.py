@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import UsageError
-from regard.explain._chosen import chosen, numbers, short
+from regard.explain._chosen import answered, chosen, count, looked_at, numbers, pictured
 from regard.explain._trace import Site, Trace
 from regard.views.result import Heads, HeadSite, Matrix, Panel, Result, Words
 
@@ -36,7 +36,9 @@ def rollout(
         reached = rolled(steps)
         for site, matrix in zip(stack, reached, strict=True):
             explorer[site.name] = HeadSite(*labels, {"rollout": matrix[None]})
-        panels.append(Matrix(f"Rollout of {name}, {len(stack)} layers", *labels, numbers(reached[-1])))
+        title = f"Rollout of {name}, {count(len(stack), 'layer')}"
+        whole = Matrix(title, *labels, numbers(reached[-1]))
+        panels += pictured(trace, f"{title}: where {labels[0][0]} ends", reached[-1][0]) or [whole]
         data[name] = {site.name: matrix.tolist() for site, matrix in zip(stack, reached, strict=True)}
         if flow:
             start = (0 if name == "encoder" else len(labels[0]) - 1) if token is None else token
@@ -44,12 +46,12 @@ def rollout(
                 raise UsageError("no such token", got=start, expected=f"0 to {len(labels[0]) - 1}")
             shares = flowing(steps, start)
             what = f"Flow from {labels[0][start]!r} to the input of {name}"
-            panels.append(Words(what, labels[1], shares.tolist(), diverging=False))
+            panels += pictured(trace, what, shares) or [Words(what, labels[1], shares.tolist(), diverging=False)]
             data[f"{name}.flow"] = {"token": start, "flow": shares.tolist()}
         share, best = reached[-1].mean(0).max(0)
         said.append(f"{name}: most attention ends on {labels[1][int(best)]!r} ({float(share):.0%} in the mean).")
-    title = f"Attention rollout of {trace.model}: {short(labels[0])}"
-    return Result("rollout", title, panels, said, data, Heads(explorer, ["rollout"]))
+    title = f"Attention rollout of {trace.model}: {looked_at(trace, row)}"
+    return Result("rollout", title, panels, [*answered(trace, row), *said], data, Heads(explorer, ["rollout"]))
 
 
 def rolled(steps: list[Tensor]) -> list[Tensor]:

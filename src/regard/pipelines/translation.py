@@ -19,6 +19,7 @@ from regard.explain import Subject
 from regard.folder import ModelFolder
 from regard.pipelines import _subjects as subjects
 from regard.pipelines._loaded import Loaded, check_length
+from regard.views.result import Matrix, Result
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,12 @@ class Alignment:
             raise UsageError("no such head", got=head, expected=f"0 to {len(heads) - 1}")
         kept = heads if head is None else [heads[head]]
         return torch.tensor(kept).mean(0).tolist()
+
+    def picture(self, site: str | None = None, head: int | None = None) -> Result:
+        """The matrix as a result to show or to save."""
+        what = f"{site or 'all sites'}, {'mean of the heads' if head is None else f'head {head}'}"
+        panel = Matrix(what, self.target, self.source, self.matrix(site, head))
+        return Result("align", self.translation, [panel], data=self.as_dict())
 
 
 class TranslationPipeline(Loaded):

@@ -45,8 +45,11 @@ def line(text: str) -> str:
     return visible(text.strip()) if text.strip() else ""
 
 
-def number(value: float | int | None) -> str:
-    """Five digits that matter; a dash for what is no number."""
+def number(value: float | int | None, digits: int = 5) -> str:
+    """So many digits that matter, and all those before the point; a dash for what is no number."""
     if value is None or not math.isfinite(value):
         return "–"
-    return (str(value) if isinstance(value, int) else f"{value:.5g}").replace("-", "−")
+    if isinstance(value, int):
+        return str(value).replace("-", "−")
+    whole = 10**digits <= abs(value) < 10**7
+    return (f"{value:.0f}" if whole else f"{value:.{digits}g}").replace("-", "−")

@@ -81,6 +81,8 @@ def _settle(figure: Figure, title: Text) -> None:
 
 def _height(panel: Panel) -> float:
     """In inches."""
+    if isinstance(panel, Matrix) and panel.square:
+        return 4.2
     if isinstance(panel, Matrix):
         return 1.6 + max(0.24 * len(panel.rows), 0.5) if len(panel.rows) <= _LABELS else 8.0
     if isinstance(panel, Curves):
@@ -109,7 +111,8 @@ def _draw_matrix(figure: Figure, axes: Axes, panel: Matrix) -> None:
         return
     low, high = limits((value for row in panel.values for value in row), diverging=panel.diverging)
     values = [[math.nan if value is None else value for value in row] for row in panel.values]
-    image = axes.imshow(values, cmap=_map(panel.diverging), vmin=low, vmax=high, aspect="auto", interpolation="nearest")
+    image = axes.imshow(values, cmap=_map(panel.diverging), vmin=low, vmax=high, interpolation="nearest")
+    axes.set_aspect("equal" if panel.square else "auto", anchor="W")
     columns = range(0, len(panel.columns), max(1, math.ceil(len(panel.columns) / _LABELS)))
     rows = range(0, len(panel.rows), max(1, math.ceil(len(panel.rows) / _LABELS)))
     names = [_label(panel.columns[j]) for j in columns]
@@ -117,7 +120,10 @@ def _draw_matrix(figure: Figure, axes: Axes, panel: Matrix) -> None:
     axes.set_yticks(list(rows), [_label(panel.rows[i]) for i in rows], fontsize=8)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
-    figure.colorbar(image, ax=axes, fraction=0.04)
+    if panel.square:  # the scale stands beside it, not at the far edge
+        figure.colorbar(image, cax=axes.inset_axes((1.03, 0.0, 0.04, 1.0)))
+    else:
+        figure.colorbar(image, ax=axes, fraction=0.04)
 
 
 def _draw_curves(axes: Axes, panel: Curves) -> None:

@@ -23,7 +23,8 @@ SUFFIXES = (".html", ".svg", ".png", ".json")
 
 @dataclass(frozen=True)
 class Matrix:
-    """Values with a label for each row and column. `diverging`: the sign matters, so zero gets the neutral colour."""
+    """Values with a label for each row and column. `diverging`: the sign matters, so zero gets the neutral colour.
+    `square`: the cells are places, as the patches of an image are, and keep their shape."""
 
     name: str
     rows: list[str]
@@ -31,6 +32,7 @@ class Matrix:
     values: list[list[float]]
     diverging: bool = False
     note: str = ""
+    square: bool = False
 
     def __post_init__(self) -> None:
         _same_length(self.name, "rows of values", self.values, "row labels", self.rows)
@@ -38,7 +40,7 @@ class Matrix:
             _same_length(self.name, "values in a row", row, "column labels", self.columns)
 
     def as_dict(self) -> dict[str, Any]:
-        fields = ("name", "rows", "columns", "values", "diverging", "note")
+        fields = ("name", "rows", "columns", "values", "diverging", "note", "square")
         return {"kind": "matrix"} | {name: plain(getattr(self, name)) for name in fields}
 
 

@@ -19,10 +19,11 @@ from regard.views.colours import DIVERGING_DARK, SEQUENTIAL, dark, limits, point
 from regard.views.labels import line, number, visible
 from regard.views.result import Curves, Heads, Matrix, Panel, Result, Table, Words
 
-ROWS, COLUMNS = 40, 120  # more of a matrix is cut
+ROWS, COLUMNS, LINES = 40, 120, 120  # more of a matrix is cut
 _SHADES = " ░▒▓█"
 _SPARKS = "▁▂▃▄▅▆▇█"
-_CELL, _WIDE, _LABEL = 6, 10, 16
+_TIGHT, _CELL, _WIDE, _LABEL = 4, 6, 10, 16
+_UNITS = {0: "", 2: "in hundredths, ", 3: "in thousandths, ", 4: "in ten-thousandths, "}
 _ALL = "--out page.html shows all of it"
 
 
@@ -30,14 +31,24 @@ def panels_for_terminal(result: Result, width: int = 80) -> list[RenderableType]
     """What to print, one after the other; labels are text, never markup."""
     width = max(width, 20)
     shown: list[RenderableType] = [Text(line(result.title), style="bold")]
-    shown += [Text(f"• {line(statement)}") for statement in result.statements]
+    shown += [_point(line(statement), width) for statement in result.statements]
     for panel in result.panels:
         shown += [Text(), Text(line(panel.name), style="bold"), *_panel(panel, width)]
         if panel.note:
             shown.append(Text(line(panel.note), style="dim"))
-    if result.heads:
-        shown += [Text(), _heads(result.heads)]
+    if result.heads and (count := _count(result.heads)) > 1:
+        shown += [Text(), _heads(result.heads, count)]
     return shown
+
+
+def _point(statement: str, width: int) -> Text:
+    """A sentence whose later lines begin below its first word."""
+    lines = [""]
+    for word in statement.split(" "):
+        if lines[-1] and cell_len(lines[-1]) + cell_len(word) + 3 > width:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return Text("• " + "\n  ".join(lines))
 
 
 def _panel(panel: Panel, width: int) -> list[RenderableType]:
@@ -46,19 +57,19 @@ def _panel(panel: Panel, width: int) -> list[RenderableType]:
     if isinstance(panel, Curves):
         return _curves(panel, width)
     if isinstance(panel, Table):
-        return _table(panel)
+        return _table(panel, width)
     return _words(panel)
 
 
 def _matrix(panel: Matrix, width: int) -> list[RenderableType]:
-    """As many columns as fit stand side by side; the rest follow below."""
+    """As many columns as fit stand side by side; the rest follow below, as long as that is not too much to read."""
     rows, columns = [visible(x) for x in panel.rows[:ROWS]], [visible(x) for x in panel.columns[:COLUMNS]]
     ends = limits((value for row in panel.values for value in row), diverging=panel.diverging)
-    hundredths = _hundredths(ends)
+    power = _power(ends)
     left = min(max((cell_len(label) for label in rows), default=0), _LABEL) + 1
-    cell = min(max([_CELL, *(cell_len(label) + 1 for label in columns)]), _WIDE)
-    cell = cell if left + cell * len(columns) <= width else _CELL
+    cell = _cell_width(columns, width - left, tight=bool(power) and not panel.diverging)
     fit = max(1, (width - left) // cell)
+    columns = columns[: fit * max(1, LINES // max(len(rows), 1))]
     shown: list[RenderableType] = []
     for start in range(0, len(columns), fit):
         grid = Grid(box=None, padding=0, pad_edge=False)
@@ -67,36 +78,49 @@ def _matrix(panel: Matrix, width: int) -> list[RenderableType]:
             grid.add_column(Text(_cut(label, cell - 1)), justify="center", width=cell, no_wrap=True)
         for label, row in zip(rows, panel.values, strict=False):
             cells = (
-                _cell(value, ends, panel.diverging, hundredths=hundredths, width=cell)
-                for value in row[:COLUMNS][start : start + fit]
+                _cell(value, ends, panel.diverging, power=power, width=cell)
+                for value in row[: len(columns)][start : start + fit]
             )
             grid.add_row(Text(_right(_cut(label, left - 1), left - 1)), *cells)
         shown.append(grid)
-    low, high = number(float(ends[0])), number(float(ends[1]))
-    scale = f"in hundredths, colours from {low} to {high}" if hundredths else f"colours from {low} to {high}"
+    scale = f"{_UNITS[power]}colours from {_figure(float(ends[0]))} to {_figure(float(ends[1]))}"
     shown.append(Text(scale, style="dim"))
-    if len(panel.rows) > ROWS or len(panel.columns) > COLUMNS:
+    if len(panel.rows) > len(rows) or len(panel.columns) > len(columns):
         size = f"{len(panel.rows)} rows and {len(panel.columns)} columns"
         shown.append(Text(f"the first {len(rows)} and {len(columns)} of {size}; {_ALL}", style="dim"))
     return shown
 
 
-def _hundredths(ends: tuple[float, float]) -> bool:
-    """Values of at most 1 in size, as weights are, stand in hundredths."""
-    return max(-ends[0], ends[1]) <= 1.0
+def _cell_width(labels: Sequence[str], width: int, *, tight: bool) -> int:
+    """Wide enough for the labels if all columns then fit, else narrower; a few long labels are cut."""
+    lengths = sorted(cell_len(label) + 1 for label in labels) or [0]
+    wide = min(max(_CELL, lengths[-1]), _WIDE)
+    close = min(max(_TIGHT, lengths[len(lengths) * 9 // 10]), _CELL) if tight else _CELL
+    return next((cell for cell in (wide, _CELL) if cell * len(labels) <= width), close)
 
 
-def _cell(value: float, ends: tuple[float, float], diverging: bool, *, hundredths: bool, width: int) -> Text:
+def _power(ends: tuple[float, float]) -> int:
+    """Values of at most 1 in size, as weights are, stand in hundredths, smaller ones in smaller parts."""
+    size = max(-ends[0], ends[1])
+    return 0 if size > 1.0 else next((power for power in (2, 3, 4) if size * 10**power >= 9.95), 0)
+
+
+def _cell(value: float, ends: tuple[float, float], diverging: bool, *, power: int, width: int) -> Text:
     place = None if value is None else share(value, ends)
     if place is None:
         return Text("–".center(width))
     colour = point(DIVERGING_DARK if diverging else SEQUENTIAL, place)
     strength = abs(2 * place - 1) if diverging else place
-    forms = [f"{100 * value:.0f}"] if hundredths else [*(f"{value:.{n}g}" for n in (3, 2, 1)), f"{value:.0e}"]
+    forms = [f"{10**power * value:.0f}"] if power else [*(f"{value:.{n}g}" for n in (3, 2, 1)), f"{value:.0e}"]
     forms = [form.replace("e+0", "e").replace("e-0", "e-") for form in forms]
     figure = next((form for form in forms if len(form) < width), forms[-1][: width - 1])
     figure = "0" if figure == "-0" else figure
     return Text(f"{_SHADES[round(strength * 4)]}{figure:>{width - 1}}", style=_style(colour))
+
+
+def _figure(value: float | int | None) -> str:
+    """Four digits that matter: a page or --json gives more."""
+    return number(value, 4)
 
 
 def _style(colour: tuple[int, int, int]) -> str:
@@ -114,9 +138,11 @@ def _curves(panel: Curves, width: int) -> list[RenderableType]:
         ys = [y for _, y in points if y is not None and y == y]
         facts = [ys[0], ys[-1], min(ys), max(ys)] if ys else [None] * 4
         sparks = _spark(ys, spark)
-        grid.add_row(Text(visible(name)), *(Text(number(fact)) for fact in facts), Text(str(len(points))), Text(sparks))
+        grid.add_row(
+            Text(visible(name)), *(Text(_figure(fact)) for fact in facts), Text(str(len(points))), Text(sparks)
+        )
     xs = [x for points in panel.series.values() for x, _ in points]
-    reach = f" from {number(min(xs))} to {number(max(xs))}" if xs else ""
+    reach = f" from {_figure(min(xs))} to {_figure(max(xs))}" if xs else ""
     return [grid, Text(f"{line(panel.y)} against {line(panel.x)}{reach}", style="dim")]
 
 
@@ -134,17 +160,37 @@ def _spark(values: Sequence[float], width: int) -> str:
     return "".join(_SPARKS[round((mean - low) / reach * (len(_SPARKS) - 1))] for mean in means)
 
 
-def _table(panel: Table) -> list[RenderableType]:
-    grid = Grid(box=box.SIMPLE, pad_edge=False)
-    for place, name in enumerate(panel.columns):
-        figures = all(not isinstance(row[place], str) for row in panel.rows) and bool(panel.rows)
-        grid.add_column(Text(line(name)), justify="right" if figures else "left", no_wrap=place == 0)
-    for row in panel.rows[: 5 * ROWS]:
-        grid.add_row(*(Text(visible(x) if isinstance(x, str) else number(x)) for x in row))
-    shown: list[RenderableType] = [grid]
+def _table(panel: Table, width: int) -> list[RenderableType]:
+    """Columns that do not fit stand below, with the first one again."""
+    rows = [[visible(x) if isinstance(x, str) else _figure(x) for x in row] for row in panel.rows[: 5 * ROWS]]
+    names = [line(name) for name in panel.columns]
+    shown: list[RenderableType] = []
+    for places in _blocks(names, rows, width):
+        grid = Grid(box=box.SIMPLE, pad_edge=False)
+        for place in places:
+            figures = all(not isinstance(row[place], str) for row in panel.rows) and bool(rows)
+            name = Text(names[place])
+            grid.add_column(name, justify="right" if figures else "left", overflow="fold", no_wrap=place == 0)
+        for row in rows:
+            grid.add_row(*(Text(row[place]) for place in places))
+        shown.append(grid)
     if len(panel.rows) > 5 * ROWS:
         shown.append(Text(f"the first {5 * ROWS} of {len(panel.rows)} rows; {_ALL}", style="dim"))
     return shown
+
+
+def _blocks(names: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[list[int]]:
+    """Which columns stand side by side: each at least as wide as its words, long texts as wide as they wrap well."""
+    least = [
+        max([0, *(cell_len(word) for word in name.split()), *(min(cell_len(row[place]), 24) for row in rows)]) + 3
+        for place, name in enumerate(names)
+    ]
+    blocks: list[list[int]] = [[0] if names else []]
+    for place in range(1, len(names)):
+        if sum(least[other] for other in blocks[-1]) + least[place] > width and len(blocks[-1]) > 1:
+            blocks.append([0])
+        blocks[-1].append(place)
+    return blocks
 
 
 def _words(panel: Words) -> list[RenderableType]:
@@ -160,16 +206,17 @@ def _words(panel: Words) -> list[RenderableType]:
     strongest = sorted(known, key=lambda pair: -abs(pair[0]))[:5]
     return [
         text,
-        Text("strongest: " + ", ".join(f"{label} {number(value)}" for value, label in strongest), style="dim"),
+        Text("strongest: " + ", ".join(f"{label} {_figure(value)}" for value, label in strongest), style="dim"),
     ]
 
 
-def _heads(heads: Heads) -> Text:
-    count = sum(max(weights.shape[0] for weights in site.kinds.values()) for site in heads.sites.values())
-    kinds = ", ".join(heads.kinds)
-    return Text(
-        f"{count} heads at {len(heads.sites)} sites ({kinds}): --out page.html lets you look at each", style="dim"
-    )
+def _count(heads: Heads) -> int:
+    return sum(max(weights.shape[0] for weights in site.kinds.values()) for site in heads.sites.values())
+
+
+def _heads(heads: Heads, count: int) -> Text:
+    where = f"{count} heads at {len(heads.sites)} sites ({', '.join(heads.kinds)})"
+    return Text(f"{where}: --out page.html lets you look at each", style="dim")
 
 
 def _cut(label: str, longest: int) -> str:

@@ -71,6 +71,7 @@ class HeatMap {
     this.fitX = Math.min(room / columns.length, few ? 46 : 28);
     const most = Math.max(high / rows.length, 0.5);
     this.fitY = most < 13 ? Math.min(this.fitX, most) : Math.min(clamp(this.fitX, 14, 28), most);
+    if (this.grid.square) this.fitX = this.fitY = Math.min(this.fitX, most);
     this.wide = columns.length * this.fitX;
     this.high = rows.length * this.fitY;
     this.zoomer.hidden = this.fitX >= 12 && this.fitY >= 11;
