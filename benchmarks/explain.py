@@ -12,7 +12,7 @@ python benchmarks/explain.py [--only effective|trace|attribution]
 from __future__ import annotations
 
 import argparse
-import resource
+import gc
 import subprocess
 import sys
 import time
@@ -117,34 +117,15 @@ def effective_rows(repeats):
     ]
 
 
-def trace_rows(repeats):
-    """Each in processes of its own, in turns: peak memory belongs to a process."""
-    found = {"regard": [], "transformers": []}
-    for _ in range(repeats):
-        for name in found:
-            command = [sys.executable, __file__, "--child", name]
-            output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            found[name].append([float(word) for word in output.split()])
-    (ours, our_peak), (theirs, their_peak) = (
-        [median(column) for column in zip(*found[name], strict=True)] for name in found
-    )
-    return [
-        f"| weights of all layers, regard | {ours:.2f} s, {our_peak:.0f} MiB | |",
-        f"| transformers, eager, output_attentions | {theirs:.2f} s, {their_peak:.0f} MiB | regard takes "
-        f"{ours / theirs:.2f}× the time and {our_peak / their_peak:.2f}× the memory above the model |",
-    ]
-
-
-def child(name):
-    """Seconds of a trace of all weights, and MiB of memory above what the model and the libraries take."""
+def tracers():
+    """Ways to get the weights of all layers of a BERT-base, by name: each makes its model and returns what to run."""
     ids = torch.randint(5, 30000, (1, TOKENS), generator=torch.Generator().manual_seed(1))
-    if name == "regard":
-        model = bert()
-        subject = subject_of(model, TOKENS)
 
-        def run():
-            return record(subject, hidden=False).sites
-    else:
+    def ours():
+        subject = subject_of(bert(), TOKENS)
+        return lambda: record(subject, hidden=False).sites
+
+    def theirs():
         from transformers import BertConfig, BertModel
 
         torch.manual_seed(0)
@@ -154,12 +135,43 @@ def child(name):
             with torch.no_grad():
                 return model(ids, output_attentions=True).attentions
 
-    with torch.no_grad():
-        model(ids[:, :16])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        return run
+
+    return {"regard": ours, "transformers": theirs}
+
+
+def trace_rows(repeats):
+    """Time in one process, in turns; memory in processes of their own, since a peak belongs to a process."""
+    times = interleaved({name: make() for name, make in tracers().items()}, 4 * repeats)
+    peaks = {}
+    for name in times:
+        command = [sys.executable, __file__, "--child", name]
+        runs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(3)]
+        peaks[name] = median(float(run) for run in runs)
+    return [
+        f"| weights of all its layers, regard | {times['regard']:.3f} s, {peaks['regard']:.0f} MiB | "
+        f"{times['regard'] / times['transformers']:.2f}× the time and "
+        f"{peaks['regard'] / peaks['transformers']:.2f}× the memory of transformers |",
+        f"| … transformers, eager, output_attentions | {times['transformers']:.3f} s, "
+        f"{peaks['transformers']:.0f} MiB | |",
+    ]
+
+
+def child(name):
+    """MiB of memory above what the model and the libraries take."""
+    run = tracers()[name]()
     run()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
-    print(median(timed(run)[0] for _ in range(5)), peak)
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
+    before = memory("VmRSS")
+    kept = run()
+    print(memory("VmHWM") - before)
+    del kept
+
+
+def memory(field):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
 
 
 def attribution_rows(repeats):

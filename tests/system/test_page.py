@@ -204,6 +204,7 @@ def test_log_axes_and_modes_change(opened):
     assert page.locator("#panel-1 polyline").first.get_attribute("points") != before
 
 
+@pytest.mark.slow  # times mean something on a free machine only
 def test_144_heads_of_512_tokens_open_and_change_quickly(opened):
     labels = [f"word{i}" for i in range(512)]
     weights = (torch.randn(12, 512, 512) * 3).softmax(-1)

@@ -130,16 +130,22 @@ def choose(stages: Stages) -> tuple[Tensor, Tensor]:
         allowed = possible if allowed is None else allowed & possible
         scores = scores.clamp_min(torch.finfo(scores.dtype).min / 4)
     if allowed is None:
-        weights = stages.chooser(scores)
+        weights = _soft(scores) if stages.chooser.fused else stages.chooser(scores)
     else:
         # Adding and multiplying a small broadcast mask is several times faster on a CPU than filling by condition.
         # Half the lowest number: low enough to weigh exactly 0, with room for any score without becoming −inf.
         permit = allowed.to(scores.dtype)
         scores = scores + (1 - permit) * (torch.finfo(scores.dtype).min / 2)
-        weights = stages.chooser(scores) * permit
+        weights = (_soft(scores) if stages.chooser.fused else stages.chooser(scores)).mul(permit)
     if stages.gain is not None:
         weights = weights * stages.evaluate_gain()
     return weights, scores
+
+
+def _soft(scores: Tensor) -> Tensor:
+    """Softmax, in the place of scores that nobody else holds: fresh memory costs as much as the arithmetic."""
+    own = scores._base is None and scores.is_contiguous() and not scores.requires_grad
+    return torch.softmax(scores, dim=-1, out=scores) if own else torch.softmax(scores, dim=-1)
 
 
 def _explicit(stages: Stages) -> Attended:

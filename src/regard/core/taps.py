@@ -39,7 +39,7 @@ class Seen:
     slices: Tensor | None = None
     """Each head's slice of the output projection [H,E,D]; the value path is the values times this."""
     allowed: Tensor | None = None
-    """What each query may look at, broadcastable to [B,H,Q,K]; None: everything."""
+    """What each query may look at, broadcastable to [B,H,Q,K]; None: everything. Comes with weights and parts."""
     query_labels: Sequence[str] | None = None
     key_labels: Sequence[str] | None = None
 
@@ -53,6 +53,7 @@ class Record:
     want_parts: bool = False
     want_path: bool = False
     want_slices: bool = False
+    want_hidden: bool = True
     graph: bool = False
     labels: Mapping[str, Labels] = field(default_factory=dict)
     seen: list[Seen] = field(default_factory=list)
@@ -104,18 +105,20 @@ def watch(
     parts: bool = False,
     value_path: bool = False,
     slices: bool = False,
+    hidden: bool = True,
     labels: Mapping[str, Labels] | None = None,
     graph: bool = False,
 ) -> Iterator[Record]:
     """Record every attention site whose name matches `sites` (shell patterns) while the block runs.
 
-    `parts` keeps the query, keys and values of each head and what may be seen; `value_path` keeps T, the values
-    through the head's slice of the output projection, and `slices` that slice itself; `labels` names queries and keys
-    by site pattern, as `{"encoder.*": (source, source), "decoder.*.cross": (target, source)}`; `graph` keeps gradients
-    flowing into what is recorded. Watches nest: each sees all that it asked for.
+    `parts` keeps the query, keys and values of each head; `value_path` keeps T, the values
+    through the head's slice of the output projection, and `slices` that slice itself; `hidden` keeps the states between
+    blocks; `labels` names queries and keys by site pattern, as `{"encoder.*": (source, source), "decoder.*.cross":
+    (target, source)}`; `graph` keeps gradients flowing into what is recorded. Watches nest: each sees all that it asked
+    for.
     """
     patterns = (sites,) if isinstance(sites, str) else tuple(sites)
-    record = Record(patterns, weights, parts, value_path, slices, graph, labels or {})
+    record = Record(patterns, weights, parts, value_path, slices, hidden, graph, labels or {})
     token = _watchers.set((*_watchers.get(), record))
     try:
         yield record
@@ -167,7 +170,7 @@ def report(
         entry.query_labels, entry.key_labels = record.labels_of(site)
         if record.want_weights:
             entry.weights = kept(weights())
-        if record.want_parts or record.want_slices:
+        if record.want_weights or record.want_parts:
             entry.allowed = allowed()
         if record.want_slices and value_path is not None:
             unit = torch.eye(values.shape[3], dtype=values.dtype, device=values.device)
@@ -183,6 +186,8 @@ def point(name: str, hidden: Tensor) -> Tensor:
     """A place on the way [B,T,D], such as the output of a block: whoever watches is told, whoever alters is asked."""
     hidden = altered(name, hidden)
     for record in watchers(name):
+        if not record.want_hidden:
+            continue
         record.hidden.setdefault(name, []).append(hidden if record.graph else hidden.detach())
     return hidden
 

@@ -12,6 +12,7 @@ weight A_qk is ∂y/∂context_q · v_k: one backward pass to the contexts gives
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -40,15 +41,16 @@ def record(
     contexts: dict[str, list[Tensor]] = {}
     scores = None
     with (
-        taps.watch(asked, weights=weights, parts=value_path or gradients, slices=value_path) as seen,
-        taps.watch("*", weights=False) as states,
+        taps.watch(asked, weights=weights, parts=value_path or gradients, slices=value_path, hidden=False) as seen,
+        taps.watch("*" if hidden else [], weights=False) as states,
         torch.set_grad_enabled(gradients),
     ):
         if gradients:
             scores = _with_graph(subject, seen, contexts)
         else:
             subject.run(**subject.inputs)
-    _check_found(seen, states, sites)
+    if not seen.sites and sites != "*" and sites != ["*"]:
+        _no_such_site(subject, sites)
     slopes = dict[str, Tensor]() if scores is None else _slopes(scores, contexts)
     return Trace(
         subject.name,
@@ -115,19 +117,19 @@ def _site(subject: Subject, calls: list[taps.Seen], slope: Tensor | None) -> Sit
 
 
 def _allowed(calls: list[taps.Seen]) -> Tensor | None:
+    """What each query might see, for those whose weights were kept."""
     if all(call.allowed is None for call in calls):
         return None
     parts = []
     for call in calls:
-        assert call.query is not None
-        assert call.keys is not None
-        n_queries, n_keys = call.query.shape[2], call.keys.shape[2]
-        whole = torch.ones(1, 1, n_queries, n_keys, dtype=torch.bool)
-        parts.append(whole if call.allowed is None else whole & call.allowed)
-    return torch.cat(parts, 2)
+        if call.weights is not None:
+            whole = torch.ones(1, 1, *call.weights.shape[2:], dtype=torch.bool)
+            parts.append(whole if call.allowed is None else whole & call.allowed)
+    return torch.cat(parts, 2) if parts else None
 
 
-def _check_found(seen: taps.Record, states: taps.Record, sites: str | Sequence[str]) -> None:
-    if not (seen.sites or seen.hidden):
-        name = sites if isinstance(sites, str) else ", ".join(sites)
-        raise UnknownName("layer or site", name, [*states.hidden, *states.sites])
+def _no_such_site(subject: Subject, sites: str | Sequence[str]) -> NoReturn:
+    with taps.watch("*", weights=False) as found, torch.no_grad():
+        subject.run(**subject.inputs)
+    name = sites if isinstance(sites, str) else ", ".join(sites)
+    raise UnknownName("layer or site", name, [*found.hidden, *found.sites])

@@ -76,7 +76,7 @@ def _pictures(trace: Trace, found: list[Site], maps_of: dict[str, Tensor], head:
 def _facts(trace: Trace, site: Site, heads: Tensor, row: int) -> dict[str, Any]:
     n_heads = len(heads)
     entropy_HQ = torch.special.entr(heads).sum(-1)
-    seen_Q = (heads > 0).any(0).sum(-1).float()  # what a mask hides has no weight in any head
+    seen_Q = torch.full((heads.shape[1],), float(heads.shape[2]))
     if site.allowed is not None:
         seen_Q = trace.real(site.allowed.expand(trace.rows, 1, -1, -1), site, row)[0].sum(-1).float()
     most = float(seen_Q.clamp_min(1).log().mean())

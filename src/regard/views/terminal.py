@@ -215,7 +215,8 @@ def _count(heads: Heads) -> int:
 
 
 def _heads(heads: Heads, count: int) -> Text:
-    where = f"{count} heads at {len(heads.sites)} sites ({', '.join(heads.kinds)})"
+    sites = f"{len(heads.sites)} {'site' if len(heads.sites) == 1 else 'sites'}"
+    where = f"{count} heads at {sites} ({', '.join(heads.kinds)})"
     return Text(f"{where}: --out page.html lets you look at each", style="dim")
 
 

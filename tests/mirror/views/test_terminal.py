@@ -94,7 +94,7 @@ def test_tables_keep_empty_cells_and_heads_are_announced():
     result = Result("m", "t", [Table("t", ["n", "v"], [["x", None], ["y", 2.5]])], heads=Heads({"s": site}, ["raw"]))
     text = printed(result)
     assert "2.5" in text
-    assert "4 heads at 1 sites (raw)" in text
+    assert "4 heads at 1 site (raw)" in text
 
 
 def test_empty_panels_print():
