@@ -1,13 +1,17 @@
 """The command as a user meets it: help, wrong input, pipes."""
 
+import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 import regard
+from regard.cli import main
 
 COMMAND = Path(sys.executable).parent / "regard"
 
@@ -66,3 +70,18 @@ def test_public_names_all_exist():
         assert getattr(regard, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'atend'"):
         regard.atend  # noqa: B018
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_an_interrupt_is_one_line(capsys):
+    # Where the tests run in the background the signal may be ignored from the start.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        code = main(["explain", "--method", "cost", "--longest", "256", "--repeats", "3000"])
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGINT, before)
+    assert code == 130
+    assert capsys.readouterr().err == "regard: interrupted\n"

@@ -2,11 +2,8 @@
 
 import io
 import json
-import os
-import signal
 import struct
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -289,18 +286,3 @@ def test_damaged_traces(trace, tmp_path, capsys):
     weights.write(tmp_path / "weights.safetensors", {"a": torch.ones(2)})
     (tmp_path / "weights.safetensors").rename(trace)
     assert "is no trace" in fails(capsys, "explain", trace)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_an_interrupt_is_one_line(capsys):
-    # Where the tests run in the background the signal may be ignored from the start.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    try:
-        code, _, err = run(capsys, "explain", "--method", "cost", "--longest", "256", "--repeats", "3000")
-    finally:
-        timer.cancel()
-        signal.signal(signal.SIGINT, before)
-    assert code == 130
-    assert err == "regard: interrupted\n"
