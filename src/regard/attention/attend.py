@@ -120,7 +120,10 @@ def solve(stages: Stages) -> Attended:
 
 
 def choose(stages: Stages) -> tuple[Tensor, Tensor]:
-    """The stages up to the choice, one by one: weights [B,H,Q,K] before dropout, and the scores that led to them."""
+    """The stages up to the choice, one by one: weights [B,H,Q,K] before dropout, and the scores that led to them.
+
+    A softmax without a graph takes the scores' own memory, so then both are the weights; only samplers read the scores.
+    """
     scores = stages.score(stages.query, share_heads(stages.keys, stages.query.shape[1]))
     allowed = stages.allowed()
     if stages.bias is not None:
