@@ -1,11 +1,11 @@
-"""Perplexity past the trained length: plain, linear and NTK-scaled rotary positions on real weights.
+"""Perplexity past the trained length: rotary positions, plain and scaled in four ways, on real weights.
 
     python benchmarks/rope_scaling.py PATH/llama2.data [--windows 12]
 
 stories15M was trained on 256 tokens. Each row reads windows of 1, 2 and 4 times that length and scores every token of
 them. Two texts: stories that the model itself tells (sampled at temperature 1 with a fixed seed, one after the other),
-which are its own kind of text, and English sentences of Tatoeba (REGARD_DATA), which are not. Linear and NTK scaling
-use the factor that the length asks for; nothing is trained.
+which are its own kind of text, and English sentences of Tatoeba (REGARD_DATA), which are not. Scaling uses the factor
+that the length asks for, YaRN and Llama 3's way the turns of their papers; nothing is trained.
 """
 
 from __future__ import annotations
@@ -27,12 +27,19 @@ from regard.pipelines import make_pipeline
 
 TRAINED = 256
 FACTORS = (1, 2, 4)
-KINDS = ("none", "linear", "ntk")
+KINDS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "linear": {},
+    "ntk": {},
+    "llama3": {"trained_len": TRAINED, "few_turns": 1.0, "many_turns": 4.0},
+    "yarn": {"trained_len": TRAINED, "few_turns": 1.0, "many_turns": 32.0},
+}
 
 
 def scaled(stored: folder.ModelFolder, kind: str, factor: float) -> Any:
     """The same weights under other positions."""
-    config = config_of("llama", {**stored.config.model_dump(), "scaling": kind, "factor": float(factor)})
+    options = {**stored.config.model_dump(), **KINDS[kind], "scaling": kind, "factor": float(factor)}
+    config = config_of("llama", options)
     model = make_model("llama", config)
     model.load_state_dict(stored.model.state_dict())
     return make_pipeline(replace(stored, config=config, model=model)).model

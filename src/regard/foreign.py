@@ -40,8 +40,8 @@ def load(folder: Path, config: Mapping[str, Any]) -> ModelFolder:
     foreign: Foreign = lookup.find(MODELS, name).foreign
     options, notes = hf.options(foreign, config), hf.code_in(config)
     labels = _add_labels(options, config, lookup.find(MODELS, name).Config)
-    if options.get("head") == "none" and _pools_by_mean(folder):
-        options["head"] = "sentence"
+    if options.get("head") == "none" and (pooling := _pooling(folder)):
+        options |= {"head": "sentence", "pooling": pooling}
     ours = config_of(name, options, where=str(folder / "config.json"))
     model = make_model(name, ours, empty=True)
     if unused := hf.load_weights(model, foreign, config, folder):
@@ -52,6 +52,8 @@ def load(folder: Path, config: Mapping[str, Any]) -> ModelFolder:
     if (own := folder / "target_tokenizer.json").is_file():  # written by `save`, where there are two
         target = Tokenizer.load(own)
     extra: dict[str, Any] = {"tokens": _tokens(generation, source), **labels, **_images(folder, ours)}
+    if source is not None and _begins(folder, source):
+        extra["begin"] = True
     task = lookup.find(MODELS, name).task_of(ours)
     search = _search(generation)
     stored = ModelFolder(task, name, ours, model.eval(), source, target, search, extra=extra)
@@ -93,23 +95,26 @@ def save(folder: Path, stored: ModelFolder) -> None:
             "id2label": {str(i): one for i, one in enumerate(labels)},
             "label2id": {one: i for i, one in enumerate(labels)},
         }
-    elif n_labels := getattr(stored.config, "n_labels", 0):
+    elif "classif" in stored.task and (n_labels := getattr(stored.config, "n_labels", 0)):
         extra |= {"id2label": {str(i): f"LABEL_{i}" for i in range(n_labels)}}
     if stored.extra.get("regression"):
         extra["problem_type"] = "regression"
     hf.save(folder, stored.model, foreign, extra)
     if stored.task in ("translation", "language_model"):
         _write(folder / "generation_config.json", _generation(stored.search, tokens))
-    _save_tokenizers(folder, stored.source_tokenizer, stored.target_tokenizer)
+    source, target = stored.source_tokenizer, stored.target_tokenizer
+    if stored.extra.get("begin") and source is not None and source is target and not source.begins:
+        source = target = source.beginning()
+    _save_tokenizers(folder, source, target)
     if image := stored.extra.get("image"):
         _write(folder / "preprocessor_config.json", _processor(image))
     if getattr(stored.config, "head", None) == "sentence":
         _write(folder / "modules.json", _SENTENCE_MODULES)
         (folder / "1_Pooling").mkdir(exist_ok=True)
-        width = getattr(stored.config, "d_model", None)
-        _write(
-            folder / "1_Pooling" / "config.json", {"word_embedding_dimension": width, "pooling_mode_mean_tokens": True}
-        )
+        said = stored.config.model_dump()
+        name = next(theirs for theirs, ours in _POOLINGS.items() if ours == said["pooling"])
+        flags = {flag: one == name for flag, one in _POOLING_FLAGS.items()}
+        _write(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": said["d_model"], **flags})
 
 
 _SENTENCE_MODULES = [
@@ -140,25 +145,63 @@ def _add_labels(options: dict[str, Any], config: Mapping[str, Any], kind: type[C
     return {"labels": labels, **({"regression": True} if regression else {})}
 
 
-def _pools_by_mean(folder: Path) -> bool:
-    """Whether the folder is one of sentence-transformers with mean pooling."""
-    pooling = hf.read_json(folder / "1_Pooling" / "config.json")
-    if pooling and not pooling.get("pooling_mode_mean_tokens", True):
-        raise ConfigError("only mean pooling of sentences is supported", got=f"{folder / '1_Pooling' / 'config.json'}")
-    return bool(pooling)
+_POOLINGS = {"mean": "mean", "cls": "first", "max": "max"}
+_POOLING_FLAGS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
 
 
-def _tokens(config: Mapping[str, Any], tokenizer: Tokenizer | None) -> dict[str, int]:
-    """Ids of marks by the configuration, by the tokenizer where that says nothing."""
-    found: dict[str, int] = {}
+def _pooling(folder: Path) -> str | None:
+    """How a folder of sentence-transformers makes one vector of a text; None where it is no such folder."""
+    place = folder / "1_Pooling" / "config.json"
+    if not (said := hf.read_json(place)):
+        return None
+    named = said.get("pooling_mode")
+    asked = [named] if named else [name for flag, name in _POOLING_FLAGS.items() if said.get(flag)] or ["mean"]
+    dense = [one.get("type") for one in _listed(folder / "modules.json") if str(one.get("type")).endswith("Dense")]
+    if len(asked) != 1 or asked[0] not in _POOLINGS or dense:
+        raise ConfigError(
+            f"{place.parent.parent} makes sentence vectors in a way that is not supported",
+            got=", ".join(map(str, [*asked, *dense])),
+            expected=f"one of {', '.join(_POOLINGS)}, and no layer after it",
+        )
+    return _POOLINGS[asked[0]]
+
+
+def _listed(path: Path) -> list[Mapping[str, Any]]:
+    """A JSON file that holds a list of mappings; nothing where there is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} cannot be read", got=error) from error
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _tokens(config: Mapping[str, Any], tokenizer: Tokenizer | None) -> dict[str, Any]:
+    """Ids of marks by the configuration, by the tokenizer where that says nothing; of ends there may be a list."""
+    found: dict[str, Any] = {}
     for name in _TOKENS:
         value = config.get(f"{name}_token_id")
-        value = value[0] if isinstance(value, list) and value else value
         if value is None and tokenizer is not None:
             value = getattr(tokenizer.specials, name, None)
-        if isinstance(value, int):
-            found[name] = value
+        several = value if isinstance(value, list) else [value]
+        if several and all(isinstance(one, int) for one in several):
+            found[name] = several if name == "eos" and len(several) > 1 else several[0]
     return found
+
+
+def _begins(folder: Path, tokenizer: Tokenizer) -> bool:
+    """Whether texts begin with a mark: as tokenizer_config.json says, else tokenizer.json; Llama's first form did."""
+    said = hf.read_json(folder / "tokenizer_config.json").get("add_bos_token")
+    if said is not None:
+        return bool(said) and tokenizer.specials.bos is not None
+    alone = (folder / "tokenizer.model").is_file() and not (folder / "tokenizer.json").is_file()
+    return tokenizer.begins or (alone and tokenizer.specials.bos is not None)
 
 
 def _search(config: Mapping[str, Any]) -> Search:

@@ -40,6 +40,8 @@ class Run:
         job: Job = lookup.find(JOBS, self.recipe.task)(self.recipe, start)
         job.model_config()  # a misspelt option is told before anything is prepared
         self._claim(job)
+        if start is not None and _asks_for_a_tokenizer(self.recipe) and start.source_tokenizer is not None:
+            self._say("data.tokenizer is not used: the model to start from has its own")
         job.prepare(self.out / "data", self._say)
         torch.manual_seed(self.recipe.training.seed)
         model = make_model(model_name(self.recipe, start), job.model_config())
@@ -115,6 +117,12 @@ class Run:
     def _say(self, text: str) -> None:
         if not self.quiet:
             print(text, flush=True)
+
+
+def _asks_for_a_tokenizer(recipe: Recipe) -> bool:
+    """Whether the recipe says another one than the task's usual."""
+    field = type(recipe.data).model_fields.get("tokenizer")
+    return field is not None and getattr(recipe.data, "tokenizer", None) != field.get_default(call_default_factory=True)
 
 
 def take_over(model: nn.Module, start: ModelFolder) -> str:

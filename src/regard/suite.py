@@ -4,9 +4,9 @@
 there with its answers, each by its own metrics. How a row came about is said with it:
 
     fine-tuned   by the model's own head for this task
-    probe        by logistic regression on the encoder's frozen vectors, the mean of its states over real tokens; of a
-                 pair u, v on [u, v, |u − v|, u · v] (Conneau et al. 2017). How strongly it is held back is chosen on a
-                 tenth of the training set
+    probe        by logistic regression on the encoder's frozen vectors, the mean of its states over real tokens (or
+                 what its folder says); of a pair u, v on [u, v, |u − v|, u · v] (Conneau et al. 2017). How strongly it
+                 is held back is chosen on a tenth of the training set
     cosine       STS-B: by the cosine of the two vectors; nothing is fitted
 """
 
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from regard import folder as folders
 from regard.core.errors import DataError, UsageError
+from regard.core.pooling import pool
 from regard.data.chance import Dice
 from regard.data.glue import TASKS, GlueTask
 from regard.data.row_batches import RowBatches
@@ -30,6 +31,7 @@ from regard.data.text import Tokenizer
 from regard.data.text_rows import TextRows
 from regard.folder import ModelFolder
 from regard.jobs.classification import class_numbers, numbers, scores
+from regard.layout import layout, marked
 from regard.tasks.classification import Classification
 
 _TOKENS = 4096
@@ -84,7 +86,9 @@ def _models(model: ModelFolder | str | Path, known: dict[str, GlueTask]) -> dict
 
 def _check(stored: ModelFolder) -> None:
     tokenizer = stored.source_tokenizer
-    able = tokenizer is not None and None not in (tokenizer.specials.cls, tokenizer.specials.sep)
+    able = tokenizer is not None and (
+        None not in (tokenizer.specials.cls, tokenizer.specials.sep) or not marked(stored.name)
+    )
     if not able or stored.task in ("translation", "language_model", "image_classification"):
         got = f"a {stored.name} for {stored.task.replace('_', ' ')}"
         raise UsageError("GLUE needs an encoder of text such as BERT, with its tokenizer", got=got)
@@ -116,22 +120,23 @@ def _has_head(stored: ModelFolder, task: GlueTask) -> bool:
 
 def head_logits(stored: ModelFolder, examples: Sequence[Example]) -> Tensor:
     """What the model's head says of each example [N,C]."""
-    rows = TextRows(_tokenizer(stored), examples, max_len=_longest(stored, _MAX_LEN))
+    lay = layout(stored.name, stored.extra)
+    rows = TextRows(_tokenizer(stored), examples, max_len=_longest(stored, _MAX_LEN), lay=lay)
     logits, _ = Classification().judged(stored.model.eval(), _batches(rows).epoch(0))
     return logits
 
 
 def vectors(stored: ModelFolder, texts: Sequence[str]) -> Tensor:
-    """The mean of the encoder's last states over real tokens [N,D]; a text that stands twice is read once."""
+    """The encoder's vector of each text [N,D], by default its states' mean; a text that stands twice is read once."""
     different = list(dict.fromkeys(texts))
-    rows = TextRows(_tokenizer(stored), [Example(text) for text in different], max_len=_longest(stored, _MAX_LEN))
+    examples, lay = [Example(text) for text in different], layout(stored.name, stored.extra)
+    rows = TextRows(_tokenizer(stored), examples, max_len=_longest(stored, _MAX_LEN), lay=lay)
     parts: dict[int, Tensor] = {}
-    model = stored.model.eval()
+    model, how = stored.model.eval(), getattr(stored.config, "pooling", None)
     with torch.inference_mode():
         for batch in _batches(rows).epoch(0):
-            hidden = model(batch["input_ids"], batch["attention_mask"], batch["token_type_ids"]).hidden.float()
-            real = batch["attention_mask"].unsqueeze(-1).float()
-            parts |= dict(zip(batch.rows, (hidden * real).sum(1) / real.sum(1), strict=True))
+            hidden = model(**batch.tensors).hidden.float()
+            parts |= dict(zip(batch.rows, pool(hidden, batch["attention_mask"], how), strict=True))
     places = {text: place for place, text in enumerate(different)}
     return torch.stack([parts[places[text]] for text in texts])
 

@@ -31,6 +31,12 @@ def _writer(name, **options):
     return make_pipeline(stored(name, "language_model", sizes, {}, tokenizer)), "the cat sat", " on"
 
 
+def _judge(name):
+    tokenizer = make_tokenizer("char", LINES)
+    sizes = {**SIZES, "vocab_size": tokenizer.vocab_size, "max_len": 64, "head": "classes", "n_labels": 3}
+    return make_pipeline(stored(name, "classification", sizes, {"labels": ["x", "y", "z"]}, tokenizer))
+
+
 def _image():
     generator = torch.Generator().manual_seed(3)
     pixels = torch.randint(0, 256, (8, 8, 3), generator=generator, dtype=torch.uint8)
@@ -64,6 +70,7 @@ MAKERS = {
     "gpt2": lambda: _writer("gpt2"),
     "gpt2-alibi": lambda: _writer("gpt2", position="alibi"),
     "llama": lambda: _writer("llama", n_heads=6, n_kv_heads=2, d_ff=40),
+    "gpt2-classes": lambda: (_judge("gpt2"), TEXT, None),
     "vit": _image,
 }
 

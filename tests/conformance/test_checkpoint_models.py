@@ -22,11 +22,19 @@ WRITERS = [
     ("llama", {"tie": True, "n_kv_heads": None, "bias": True, "feedforward_bias": True}),
     ("llama", {"scaling": "linear", "factor": 2.0}),
     ("llama", {"scaling": "ntk", "factor": 4.0}),
+    ("llama", {"scaling": "llama3", "factor": 4.0, "trained_len": 8}),
+    ("llama", {"scaling": "yarn", "factor": 4.0, "d_head": 10}),
+    ("llama", {"bias": True, "output_bias": False}),
+    ("gpt2", {"layer_scaled": True}),
 ]
 HEADS = ("none", "masked_lm", "next_sentence", "pretraining", "classes", "token_classes", "span", "sentence")
 READERS = [
     *(("bert", {"head": head, "n_labels": 3}) for head in HEADS),
     ("bert", {"head": "masked_lm", "tie": False}),
+    ("bert", {"head": "sentence", "pooling": "first"}),
+    ("bert", {"head": "sentence", "pooling": "max"}),
+    ("gpt2", {"head": "classes", "n_labels": 3}),
+    ("llama", {"head": "classes", "n_labels": 3, "tie": True}),
     ("vit", {}),
     ("vit", {"n_labels": 3, "bias": False}),
     ("vit", {"n_labels": 3, "distilled": True}),
@@ -105,7 +113,7 @@ def test_the_rest_of_the_batch_changes_nothing(name, options):
                 for key, value in some.items()
             }
             for one, other in zip(together, numbers(model(**cut)), strict=True):
-                wanted = one[row : row + 1, :length] if name == "bert" and one.dim() == 3 else one[row : row + 1]
+                wanted = one[row : row + 1, :length] if name != "vit" and one.dim() == 3 else one[row : row + 1]
                 torch.testing.assert_close(wanted, other, atol=1e-5, rtol=1e-5)
 
 
@@ -174,7 +182,7 @@ def test_learned_positions_end_with_a_clear_error(name):
         make(name, {})(**inputs(name, (17,)))
 
 
-@pytest.mark.parametrize("scaling", ["none", "linear", "ntk"])
+@pytest.mark.parametrize("scaling", ["none", "linear", "ntk", "llama3", "yarn"])
 def test_rotary_positions_go_on_past_the_trained_length(scaling):
     model = make("llama", {"scaling": scaling, "factor": 2.0}).eval()
     assert model(**inputs("llama", (40,))).logits.isfinite().all()
@@ -190,3 +198,15 @@ def test_scaling_changes_long_inputs_as_it_says():
     torch.testing.assert_close(linear.rotate(x, even), plain.rotate(x, even // 2))
     assert ntk.frequencies()[0] == plain.frequencies()[0]
     torch.testing.assert_close(ntk.frequencies()[-1], plain.frequencies()[-1] / 2)
+
+
+@pytest.mark.parametrize("scaling", ["llama3", "yarn"])
+def test_scaling_by_turns_keeps_the_fast_and_stretches_the_slow(scaling):
+    wide = {"d_head": 32, "trained_len": 1000, "many_turns": 32.0}
+    plain, scaled = (make("llama", {**wide, "scaling": kind, "factor": 4.0}).position for kind in ("none", scaling))
+    ratio = scaled.frequencies() / plain.frequencies()
+    turns = 1000 * plain.frequencies() / (2 * torch.pi)
+    torch.testing.assert_close(ratio[turns > 60], torch.ones(int((turns > 60).sum()), dtype=ratio.dtype))
+    torch.testing.assert_close(ratio[turns < 0.3], torch.full((int((turns < 0.3).sum()),), 0.25, dtype=ratio.dtype))
+    assert (ratio.diff() <= 0).all()
+    assert ((ratio > 0.25) & (ratio < 1)).any()

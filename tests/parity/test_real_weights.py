@@ -148,4 +148,8 @@ def test_stories_are_told(stories, tmp_path):
     assert drawn[0] == drawn[1] != drawn[2]
     # The rows that turn change places on the way in; as a Hugging Face folder it must still tell the same.
     regard.api.convert(model, tmp_path / "hf", to="hf")
-    assert regard.load(tmp_path / "hf").generate(["Once upon a time"], max_tokens=60)[0].text == told.text
+    again = regard.load(tmp_path / "hf")
+    assert again.prompt_ids("Once upon a time") == model.prompt_ids("Once upon a time")
+    assert again.generate(["Once upon a time"], max_tokens=60)[0].text == told.text
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    assert theirs("Once upon a time").input_ids == model.prompt_ids("Once upon a time")

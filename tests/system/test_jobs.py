@@ -142,7 +142,9 @@ def test_going_on_from_a_language_model(tmp_path, capsys):
     further = {**recipe, "data": data, "model": {"start": str(tmp_path / "first")}}
     further["training"] = {**recipe["training"], "max_steps": 2, "warmup": 2, "lr": 1e-5}
     regard.train(further, tmp_path / "second")
-    assert "starting from gpt2" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "starting from gpt2" in said
+    assert "data.tokenizer is not used" in said
     first, second = (folders.load(tmp_path / name) for name in ("first", "second"))
     assert second.config == first.config
     for name, tensor in first.model.state_dict().items():

@@ -43,7 +43,7 @@ def test_a_truncated_shard_and_a_missing_one(gpt2, tmp_path, capsys):
 
 def test_an_unknown_model_type_lists_what_is_known(tmp_path, capsys):
     (tmp_path / "config.json").write_text('{"model_type": "gpt_neox"}')
-    assert "expected one of bert, deit, gpt2, llama, marian, vit" in fails(
+    assert "expected one of bert, deit, gpt2, llama, marian, mistral, qwen2, vit" in fails(
         capsys, "generate", tmp_path, "--prompt", "x"
     )
     (tmp_path / "config.json").write_text('{"model_type": "bert", "architectures": ["BertForMaskedLm"]}')
@@ -95,6 +95,58 @@ def test_weights_of_other_heads_are_left_out_with_a_note(bert, tmp_path):
     assert loaded.stored.notes == ["not used by this head: pooler.weight, pooler.bias, pair.weight, pair.bias"] or (
         "pooler.weight" in loaded.stored.notes[0]
     )
+
+
+@pytest.mark.parametrize(("flag", "pooling"), [("cls_token", "first"), ("mean_tokens", "mean"), ("max_tokens", "max")])
+def test_sentence_vectors_as_the_folder_makes_them(bert, tmp_path, flag, pooling):
+    folder = hf(bert("sentence", "sentence_similarity"), tmp_path / "m")
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({f"pooling_mode_{flag}": True}))
+    loaded = regard.load(folder)
+    assert loaded.config.pooling == pooling
+    inputs = loaded.inputs(["the cat sat", "a dog"])
+    with torch.no_grad():
+        output = loaded(**inputs)
+    real = [output.hidden[row, inputs["attention_mask"][row]] for row in range(2)]
+    wanted = [{"first": one[0], "mean": one.mean(0), "max": one.amax(0)}[pooling] for one in real]
+    wanted = torch.nn.functional.normalize(torch.stack(wanted), dim=-1)
+    torch.testing.assert_close(output.pooled, wanted)
+    torch.testing.assert_close(loaded.embed(["the cat sat", "a dog"]), wanted)
+    again = regard.load(hf(loaded, tmp_path / "again"))
+    assert again.config.pooling == pooling
+
+
+def test_sentence_vectors_made_in_unknown_ways_are_refused(bert, tmp_path, capsys):
+    folder = hf(bert("sentence", "sentence_similarity"), tmp_path / "m")
+    place = folder / "1_Pooling" / "config.json"
+    place.write_text(json.dumps({"pooling_mode_weightedmean_tokens": True}))
+    assert "got weightedmean, expected one of mean, cls, max" in fails(capsys, "embed", folder, "x", "--out", "x.npy")
+    place.write_text(json.dumps({"pooling_mode": "mean"}))
+    modules = json.loads((folder / "modules.json").read_text())
+    (folder / "modules.json").write_text(json.dumps([*modules, {"type": "sentence_transformers.models.Dense"}]))
+    assert "models.Dense" in fails(capsys, "embed", folder, "x", "--out", "x.npy")
+
+
+def test_a_text_begins_as_the_folder_says(gpt2, tmp_path):
+    """Llama's tokenizers put a mark first; ours are told by the model folder, and tell theirs."""
+    plain = regard.load(hf(gpt2, tmp_path / "plain"))
+    assert plain.prompt_ids("the") == gpt2.prompt_ids("the")
+    beginning = make_pipeline(replace(gpt2.stored, extra={"tokens": {"bos": 2, "eos": [3, 5]}, "begin": True}))
+    folder = hf(beginning, tmp_path / "begins")
+    loaded = regard.load(folder)
+    assert loaded.prompt_ids("the") == [2, *gpt2.prompt_ids("the")]
+    assert loaded.stored.extra["tokens"]["eos"] == [3, 5]
+    (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "add_bos_token": False}))
+    assert regard.load(folder).prompt_ids("the") == gpt2.prompt_ids("the")
+
+
+def test_any_of_several_ends_ends_a_text(gpt2):
+    whole = gpt2.generate(["the"], max_tokens=12)[0].tokens
+    stop = whole[3]
+    several = make_pipeline(replace(gpt2.stored, extra={"tokens": {"bos": 2, "eos": [1, stop]}}))
+    for options in ({}, {"beam": 3}):
+        (written,) = several.generate(["the"], max_tokens=12, **options)
+        assert stop not in written.tokens
+        assert options or (written.tokens == whole[: whole.index(stop)] and written.finished)
 
 
 def test_half_precision_is_opened_as_single(gpt2, tmp_path):

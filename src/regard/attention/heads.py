@@ -33,7 +33,10 @@ class KeyValues(NamedTuple):
 
 
 class MultiHead(nn.Module):
-    """Attention with `n_heads` heads; `n_kv_heads` < `n_heads` shares keys and values among groups of heads."""
+    """Attention with `n_heads` heads; `n_kv_heads` < `n_heads` shares keys and values among groups of heads.
+
+    A head is d_model / n_heads wide, or `d_head`.
+    """
 
     def __init__(
         self,
@@ -41,6 +44,7 @@ class MultiHead(nn.Module):
         n_heads: int,
         *,
         n_kv_heads: int | None = None,
+        d_head: int | None = None,
         d_memory: int | None = None,
         score: str | Score = "scaled_dot",
         chooser: str | Chooser = "softmax",
@@ -50,18 +54,18 @@ class MultiHead(nn.Module):
     ) -> None:
         super().__init__()
         n_kv_heads = n_kv_heads or n_heads
-        if d_model % n_heads or n_heads % n_kv_heads:
+        if (d_head is None and d_model % n_heads) or n_heads % n_kv_heads:
             raise ShapeError(
                 "the heads do not divide evenly",
                 got=f"d_model={d_model}, n_heads={n_heads}, n_kv_heads={n_kv_heads}",
                 expected="d_model a multiple of n_heads, n_heads a multiple of n_kv_heads",
             )
-        self.n_heads, self.n_kv_heads, self.d_head = n_heads, n_kv_heads, d_model // n_heads
+        self.n_heads, self.n_kv_heads, self.d_head = n_heads, n_kv_heads, d_head or d_model // n_heads
         d_memory = d_memory or d_model
-        self.query = nn.Linear(d_model, d_model, bias=bias)
+        self.query = nn.Linear(d_model, n_heads * self.d_head, bias=bias)
         self.key = nn.Linear(d_memory, n_kv_heads * self.d_head, bias=bias)
         self.value = nn.Linear(d_memory, n_kv_heads * self.d_head, bias=bias)
-        self.output = nn.Linear(d_model, d_model, bias=bias)
+        self.output = nn.Linear(n_heads * self.d_head, d_model, bias=bias)
         self.score = make_score(score, self.d_head, self.d_head) if isinstance(score, str) else score
         self.chooser = make_chooser(chooser) if isinstance(chooser, str) else chooser
         self.position, self.dropout, self.site = position, dropout, "attention"

@@ -5,7 +5,7 @@ Fine-tuning sets are small: a hundred thousand sentences take a few dozen megaby
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -14,27 +14,38 @@ from torch import Tensor
 from regard.data.chance import Ints
 from regard.data.tables import Example
 from regard.data.text import Tokenizer
-from regard.data.text.rows import Row, rows, stacked
+from regard.data.text.rows import Row, named, rows
+
+Lay = Callable[[Tokenizer, Sequence[str], Sequence[str] | None, int], list[Row]]
 
 
 class TextRows:
-    """`input_ids`, `attention_mask`, `token_type_ids` [B,T], and `labels` [B] where they are given."""
+    """`input_ids`, `attention_mask`, `token_type_ids` [B,T], and `labels` [B] where they are given.
+
+    `lay` makes rows of texts: as BERT reads them, unless another way is given.
+    """
 
     def __init__(
-        self, tokenizer: Tokenizer, examples: Sequence[Example], labels: Tensor | None = None, *, max_len: int
+        self,
+        tokenizer: Tokenizer,
+        examples: Sequence[Example],
+        labels: Tensor | None = None,
+        *,
+        max_len: int,
+        lay: Lay = rows,
     ) -> None:
         assert labels is None or len(labels) == len(examples)
         pairs = [example.other for example in examples if example.other is not None]
         assert len(pairs) in (0, len(examples)), "examples are single texts or pairs"
         self._tokenizer, self._labels = tokenizer, labels
-        self._rows = rows(tokenizer, [example.text for example in examples], pairs or None, max_len)
+        self._rows = lay(tokenizer, [example.text for example in examples], pairs or None, max_len)
         self.lengths: Ints = np.array([len(ids) for ids, _ in self._rows], dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def tensors(self, rows: Sequence[int]) -> dict[str, Tensor]:
-        found = _named(self._tokenizer, [self._rows[row] for row in rows])
+        found = named(self._tokenizer, [self._rows[row] for row in rows])
         return found if self._labels is None else {**found, "labels": self._labels[torch.tensor(rows)]}
 
 
@@ -57,8 +68,3 @@ class TwinRows:
         first, second = (side.tensors(rows) for side in self._sides)
         found = {**first, **{f"other_{name}": tensor for name, tensor in second.items()}}
         return found if self._labels is None else {**found, "labels": self._labels[torch.tensor(rows)]}
-
-
-def _named(tokenizer: Tokenizer, made: Sequence[Row]) -> dict[str, Tensor]:
-    input_ids, attention_mask, token_type_ids = stacked(tokenizer, made)
-    return {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": token_type_ids}

@@ -34,7 +34,7 @@ class Beam:
     def advance(self, log_probs_NV: Tensor, paths: Paths) -> tuple[Tensor, Paths]:
         """The index of the path that each new one continues, and the new paths, of the rows that go on."""
         row_R = paths.row_N[:: self._now]
-        found = leaders(log_probs_NV, paths.log_prob_N, len(row_R), 2 * self._width)
+        found = leaders(log_probs_NV, paths.log_prob_N, len(row_R), (1 + max(len(self._request.ends), 1)) * self._width)
         ends_RC = self._ends(found, row_R, paths.length)
         self._finish(found, ends_RC, paths)
         live_RC = found.log_prob_RC.masked_fill(ends_RC, -math.inf)
@@ -53,7 +53,7 @@ class Beam:
         """Which continuations end their path: an end token that nobody forced."""
         free_R = self._request.forced(step, row_R) < 0
         possible_RC = found.log_prob_RC > -math.inf
-        return (found.token_RC == self._request.eos) & possible_RC & free_R[:, None]
+        return self._request.is_end(found.token_RC) & possible_RC & free_R[:, None]
 
     def _finish(self, found: Leaders, ends_RC: Tensor, paths: Paths) -> None:
         among = ends_RC[:, : self._width]

@@ -6,7 +6,7 @@ Nothing is normalised again: what stays keeps the model's own log-probability.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from torch import Tensor
 
@@ -18,13 +18,15 @@ def forbid(log_probs_NV: Tensor, tokens: Iterable[int]) -> None:
             log_probs_NV[:, token] = -math.inf
 
 
-def forbid_repeats(log_probs_NV: Tensor, tokens_NT: Tensor, n: int, *, eos: int) -> None:
-    """No n-gram of `tokens` may come again; the end token always may."""
+def forbid_repeats(log_probs_NV: Tensor, tokens_NT: Tensor, n: int, *, ends: Sequence[int]) -> None:
+    """No n-gram of `tokens` may come again, unless an end token closes it."""
     if n == 0 or tokens_NT.shape[1] < n:
         return
     grams_NWn = tokens_NT.unfold(1, n, 1)
     last_N1n = tokens_NT[:, None, tokens_NT.shape[1] - n + 1 :]
-    again_NW = (grams_NWn[..., :-1] == last_N1n).all(-1) & (grams_NWn[..., -1] != eos)
+    again_NW = (grams_NWn[..., :-1] == last_N1n).all(-1)
+    for token in ends:
+        again_NW &= grams_NWn[..., -1] != token
     path_M, place_M = again_NW.nonzero(as_tuple=True)
     log_probs_NV[path_M, grams_NWn[path_M, place_M, -1]] = -math.inf
 

@@ -48,7 +48,7 @@ class Walk:
         """Hand in what ends here; which paths go on."""
         stuck_N = gain_N == -math.inf
         free_N = self._request.forced(paths.length, paths.row_N) < 0
-        ended_N = (token_N == self._request.eos) & free_N & ~stuck_N
+        ended_N = self._request.is_end(token_N) & free_N & ~stuck_N
         full_N = (self._request.limit_B[paths.row_N] == paths.length + 1) & ~ended_N & ~stuck_N
         total_N = paths.log_prob_N + gain_N
         self._harvest.add(paths.at(ended_N).ending(total_N[ended_N]), paths.length + 1, finished=True)

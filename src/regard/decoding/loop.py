@@ -34,7 +34,7 @@ def decode(
     search: Search,
     *,
     bos: int | Sequence[int],
-    eos: int,
+    eos: int | Sequence[int],
     pad: int,
     lengths: Tensor | None = None,
     prefixes: Sequence[Sequence[int]] | None = None,
@@ -46,8 +46,9 @@ def decode(
     There are fewer where fewer exist, and always one. `lengths` are those of the sources, and limit the outputs unless
     `max_length` does; `prefixes` are tokens that each output must begin with. `rows` numbers the rows for sampling
     (their place, by default): a row draws the same in any batch. `bos` may be given for each row, for models that go
-    on with any text; `eos` and `pad` are −1 where there is none. `on_step` is told the tokens [N,T] of all live paths
-    after each step. Put the model into evaluation mode first; it is left in the mode it is in.
+    on with any text; `eos` and `pad` are −1 where there is none, and any of several `eos` ends an output. `on_step` is
+    told the tokens [N,T] of all live paths after each step. Put the model into evaluation mode first; it is left in
+    the mode it is in.
     """
     request = make_request(inputs, search, (bos, eos, pad), lengths, prefixes, rows)
     if not request.numbers:
@@ -138,8 +139,8 @@ class _Reader:
         request, search = self._request, self._search
         constraints.forbid(log_probs_NV, request.forbidden)
         if paths.length < search.min_length:
-            constraints.forbid(log_probs_NV, [request.eos])
-        constraints.forbid_repeats(log_probs_NV, paths.tokens_NT, search.no_repeat_ngram, eos=request.eos)
+            constraints.forbid(log_probs_NV, request.ends)
+        constraints.forbid_repeats(log_probs_NV, paths.tokens_NT, search.no_repeat_ngram, ends=request.ends)
         constraints.force(log_probs_NV, request.forced(paths.length, paths.row_N))
         return log_probs_NV
 

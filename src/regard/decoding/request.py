@@ -23,7 +23,8 @@ class Request:
     """The token that each row begins with, which is no part of the output."""
     forbidden: frozenset[int]
     """Never written: the first token, where it is the same for all by design, and padding."""
-    eos: int
+    ends: tuple[int, ...]
+    """Tokens that end an output; none where there is no such token."""
     limit_B: Tensor
     prefix_BP: Tensor
     """Forced tokens, −1 beyond a row's own."""
@@ -44,10 +45,16 @@ class Request:
             return torch.full_like(row_N, _FREE)
         return self.prefix_BP[row_N, step]
 
+    def is_end(self, tokens: Tensor) -> Tensor:
+        """Which of these tokens end an output."""
+        if len(self.ends) == 1:
+            return tokens == self.ends[0]
+        return torch.isin(tokens, torch.tensor(self.ends, dtype=tokens.dtype, device=tokens.device))
+
     def check_tokens(self, vocab: int) -> None:
         """The end token and the forced ones must be tokens that the model knows."""
         named = {
-            "end token": [self.eos] if self.eos != _FREE else [],
+            "end token": list(self.ends),
             "forced prefix": self.prefix_BP[self.prefix_BP != _FREE].tolist(),
         }
         for name, tokens in named.items():
@@ -72,13 +79,14 @@ class Request:
 def make_request(
     inputs: Mapping[str, Tensor],
     search: Search,
-    special: tuple[int | Sequence[int], int, int],
+    special: tuple[int | Sequence[int], int | Sequence[int], int],
     lengths: Tensor | None,
     prefixes: Sequence[Sequence[int]] | None,
     rows: Sequence[int] | None,
 ) -> Request:
     """`special` is bos, eos, pad; −1 where there is no such token. A bos for each row may be any token."""
     bos, eos, pad = special
+    ends = tuple(token for token in ([eos] if isinstance(eos, int) else eos) if token != _FREE)
     size = _size(inputs, lengths, prefixes, rows)
     device = next((tensor.device for tensor in inputs.values()), torch.device("cpu"))
     if lengths is None and search.max_length is None:
@@ -93,8 +101,8 @@ def make_request(
     return Request(
         first_B=torch.tensor(firsts, dtype=torch.int64, device=device),
         # Some vocabularies use one token for several ends, so the end token is exempt.
-        forbidden=frozenset({pad, bos} if isinstance(bos, int) else {pad}) - {eos},
-        eos=eos,
+        forbidden=frozenset({pad, bos} if isinstance(bos, int) else {pad}) - set(ends),
+        ends=ends,
         limit_B=torch.tensor(limits, dtype=torch.int64, device=device),
         prefix_BP=prefix_BP.to(device),
         prefix_length_B=torch.tensor([len(prefix) for prefix in forced], dtype=torch.int64, device=device),

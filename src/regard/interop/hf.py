@@ -33,8 +33,9 @@ def options(foreign: Foreign, config: Mapping[str, Any]) -> dict[str, Any]:
     listed = config.get("architectures") or []
     if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
         raise ConfigError("config.json: architectures is no list of names", got=repr(listed)[:80])
-    head = foreign.head(listed[0]) if listed else dict(foreign.heads[0][1])
-    return {**foreign.read(config), **head}
+    if not listed:
+        return {**foreign.heads[0][1], **foreign.read(config)}
+    return {**foreign.read(config), **foreign.head(listed[0])}
 
 
 def labels(config: Mapping[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from regard.data.text import Tokenizer
 from regard.folder import ModelFolder
 from regard.jobs._job import model_config
 from regard.jobs._text import TextTokenizer
+from regard.layout import marked
 from regard.recipe import Recipe, filled_in
 
 WORDPIECE = TextTokenizer(kind="wordpiece", lowercase=True)
@@ -41,7 +42,8 @@ def check_tokenizer(start: ModelFolder | None) -> None:
         return
     if start.source_tokenizer is None:
         raise ConfigError("the model to start from has no tokenizer", remedy="Put its tokenizer files into its folder.")
-    check_marks(start.source_tokenizer)
+    if marked(start.name):
+        check_marks(start.source_tokenizer)
 
 
 def check_marks(tokenizer: Tokenizer) -> None:

@@ -22,6 +22,7 @@ from regard.folder import ModelFolder
 from regard.jobs._encoder import WORDPIECE, LabelledFile, check_marks, check_tokenizer, encoder_config, texts
 from regard.jobs._job import Say, model_name
 from regard.jobs._text import TextTokenizer, vocabulary
+from regard.layout import layout, marked
 from regard.recipe import Recipe, filled_in
 from regard.tasks import classification as tasks
 from regard.tasks import metrics
@@ -66,6 +67,7 @@ class ClassificationJob:
         assert isinstance(recipe.data, ClassificationData)
         check_tokenizer(start)
         self.recipe, self.data, self.start = recipe, recipe.data, start
+        self._name = model_name(recipe, start)
         self._glue: GlueTask | None = glue_task(filled_in(recipe.data.glue)) if recipe.data.glue else None
         self.regression = self._glue.regression if self._glue else self.data.regression
         self.validates = self._glue is not None or self.data.validation is not None
@@ -96,7 +98,8 @@ class ClassificationJob:
             self.labels = classes(train)
         self._pairs = train[0].other is not None
         self._tokenizer = vocabulary(self.data.tokenizer, folder, texts(train), self.start, marks="bert")
-        check_marks(self._tokenizer)
+        if marked(self._name):
+            check_marks(self._tokenizer)
         self._train = self._rows(train)
         say(f"train: {len(self._train):,} rows" + (f", {len(self.labels)} classes" if self.labels else ""))
         if held_out:
@@ -118,10 +121,15 @@ class ClassificationJob:
         return {"loss": loss, **scores(logits, self._wanted, self._metrics)}
 
     def stored(self, model: nn.Module) -> ModelFolder:
-        name, config, tokenizer = model_name(self.recipe, self.start), self.model_config(), self._tokenizer
+        config, tokenizer = self.model_config(), self._tokenizer
         extra: dict[str, Any] = {"regression": True} if self.regression else {"labels": list(self.labels)}
-        extra |= {"pairs": self._pairs, "max_len": self.data.max_len}
-        return ModelFolder("classification", name, config, model, tokenizer, tokenizer, extra=extra)
+        extra |= {"pairs": self._pairs, "max_len": self.data.max_len, **self._beginning()}
+        return ModelFolder("classification", self._name, config, model, tokenizer, tokenizer, extra=extra)
+
+    def _beginning(self) -> dict[str, Any]:
+        """What the model to start from says of the mark that a text begins with."""
+        known = self.start.extra if self.start is not None and not marked(self._name) else {}
+        return {key: known[key] for key in ("tokens", "begin") if key in known}
 
     def _examples(self, split: str) -> list[Example]:
         if self._glue is not None and self.data.glue is not None:
@@ -132,7 +140,8 @@ class ClassificationJob:
 
     def _rows(self, examples: Sequence[Example]) -> TextRows:
         assert self._tokenizer is not None
-        return TextRows(self._tokenizer, examples, self._targets(examples), max_len=self.data.max_len)
+        lay = layout(self._name, self._beginning())
+        return TextRows(self._tokenizer, examples, self._targets(examples), max_len=self.data.max_len, lay=lay)
 
     def _targets(self, examples: Sequence[Example]) -> Tensor:
         return numbers(examples) if self.regression else class_numbers(examples, self.labels)

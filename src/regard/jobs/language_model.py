@@ -69,6 +69,8 @@ class LanguageModelJob:
 
     def model_config(self) -> Config:
         fixed: dict[str, Any] = {"vocab_size": self._tokenizer.vocab_size if self._tokenizer is not None else 8}
+        if self.start is not None and hasattr(self.start.config, "head"):
+            fixed["head"] = "tokens"  # whatever it was used for before
         if self.start is None and "max_len" not in self.recipe.model.options:
             fixed["max_len"] = self.data.context
         config = model_config(self.recipe, self.start, **fixed)
@@ -100,7 +102,9 @@ class LanguageModelJob:
 
     def stored(self, model: nn.Module) -> ModelFolder:
         name, config, tokenizer = model_name(self.recipe, self.start), self.model_config(), self._tokenizer
-        return ModelFolder("language_model", name, config, model, tokenizer, tokenizer, self.recipe.search)
+        known = self.start.extra if self.start is not None else {}
+        extra: dict[str, Any] = {key: known[key] for key in ("tokens", "begin") if key in known}
+        return ModelFolder("language_model", name, config, model, tokenizer, tokenizer, self.recipe.search, extra=extra)
 
     def _encoded(self, text: RunningText, place: Path, say: Say) -> TokenText:
         assert self._tokenizer is not None

@@ -1,13 +1,16 @@
 """What models that write on from what they have read share: one stack of blocks over a causal mask, with a state.
 
-A model of this kind has `embedding`, `position`, `decoder` (blocks), `norm` and `output`; how tokens enter the stack is
-its own (`enter`).
+A model of this kind has `embedding`, `position`, `decoder` (blocks) and `norm`; how tokens enter the stack is its own
+(`enter`). Its head (`make_head`) says which token comes next, or, `classes`, to which class the text up to its last
+token belongs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, Literal
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -15,14 +18,30 @@ from regard.attention.places import places
 from regard.core import taps
 from regard.core.output import Output
 from regard.core.state import State
-from regard.layers.embedding import TokenEmbedding
+from regard.layers.embedding import TiedOutput, TokenEmbedding
+
+Head = Literal["tokens", "classes"]
+_TASKS = {"tokens": "language_model", "classes": "classification"}
 
 
 class Decoder(nn.Module):
+    config: Any
     embedding: TokenEmbedding
     decoder: nn.ModuleList
     norm: nn.Module
     output: nn.Module
+    """Logits of the next token, or of the classes."""
+
+    @staticmethod
+    def task_of(config: Any) -> str:
+        """What a loaded model is used for."""
+        return _TASKS[config.head]
+
+    def make_head(self) -> nn.Module:
+        config = self.config
+        if config.head == "classes":
+            return nn.Linear(config.d_model, config.n_labels, bias=False)
+        return TiedOutput(self.embedding) if config.tie else nn.Linear(config.d_model, config.vocab_size, bias=False)
 
     def forward(
         self,
@@ -30,8 +49,10 @@ class Decoder(nn.Module):
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
     ) -> Output:
-        """Logits of the token after each; True (or 1) in the mask is a real token."""
+        """Logits of the token after each, or of the classes [B,C]; True (or 1) in the mask is a real token."""
         hidden = self.states(input_ids, attention_mask, position_ids)
+        if self.config.head == "classes":
+            return Output(hidden, self.output(last_of_real(hidden, attention_mask)))
         return Output(hidden, self.output(hidden))
 
     def states(
@@ -51,7 +72,7 @@ class Decoder(nn.Module):
         return self.norm(x)
 
     def read(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """The logits that a block's output would give if it were the last."""
+        """The logits that a block's output would give if it were the last; of classes, as if the text ended at each."""
         return self.output(self.norm(hidden))
 
     def enter(self, input_ids: Tensor, positions: Tensor) -> Tensor:
@@ -64,3 +85,12 @@ class Decoder(nn.Module):
 
     def step(self, tokens: Int[Tensor, "B T"], state: State) -> Float[Tensor, "B V"]:
         return self.output(self.states(tokens, state=state)[:, -1])
+
+
+def last_of_real(hidden: Float[Tensor, "B T D"], attention_mask: Tensor | None) -> Float[Tensor, "B D"]:
+    """The state of each row's last token that is no padding."""
+    if attention_mask is None:
+        return hidden[:, -1]
+    places_T = torch.arange(1, hidden.shape[1] + 1, device=hidden.device)
+    last_B = (attention_mask.bool() * places_T).argmax(1)
+    return hidden[torch.arange(len(hidden), device=hidden.device), last_B]

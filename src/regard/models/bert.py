@@ -33,6 +33,7 @@ from regard.core.config import Config
 from regard.core.foreign import ACTIVATIONS, Field, FieldMap, Foreign
 from regard.core.keymap import Drop, KeyMap, Rename
 from regard.core.output import Output
+from regard.core.pooling import Pooling, pool
 from regard.layers.block import EncoderBlock, stack
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import SegmentEmbedding, TiedOutput, TokenEmbedding
@@ -72,6 +73,7 @@ class BertConfig(Config):
     head: Head = "none"
     n_labels: int = Bounded(2, gt=0)
     tie: bool = True
+    pooling: Pooling = Bounded("mean", description="of the sentence head")
 
 
 # `base` and `large` are the paper's 110M and 340M; the smaller ones are those of Turc et al. 2019.
@@ -141,7 +143,7 @@ class Bert(nn.Module):
         logits = self.read(hidden, pooled)
         pair_logits = self.pair(pooled) if head == "pretraining" else logits if head == "next_sentence" else None
         if head == "sentence":
-            pooled = F.normalize(mean_of_real(hidden, attention_mask), dim=-1)
+            pooled = F.normalize(pool(hidden, attention_mask, self.config.pooling), dim=-1)
         return Output(hidden, logits, pooled, pair_logits)
 
     def read(self, hidden: Float[Tensor, "B T D"], pooled: Float[Tensor, "B D"] | None = None) -> Tensor | None:
@@ -186,14 +188,6 @@ class Bert(nn.Module):
     def _residual(self) -> Residual:
         config = self.config
         return Residual(make_norm("layer", config.d_model, config.eps), order="post", dropout=config.dropout)
-
-
-def mean_of_real(hidden: Float[Tensor, "B T D"], attention_mask: Tensor | None) -> Float[Tensor, "B D"]:
-    """The mean over tokens that are no padding."""
-    if attention_mask is None:
-        return hidden.mean(1)
-    real = attention_mask.to(hidden.dtype).unsqueeze(-1)
-    return (hidden * real).sum(1) / real.sum(1).clamp_min(1e-9)
 
 
 _FIELDS = FieldMap(

@@ -18,17 +18,19 @@ from torch import Tensor, nn
 
 from regard.attention.heads import MultiHead
 from regard.attention.positions import make_position
+from regard.attention.scores.dot import Dot
+from regard.attention.scores.scaled_dot import ScaledDot
 from regard.core import taps
 from regard.core.config import Config
 from regard.core.foreign import ACTIVATIONS, Field, FieldMap, Foreign
 from regard.core.keymap import Drop, KeyMap, Pack, Rename, Transpose
-from regard.layers.block import EncoderBlock, stack
+from regard.layers.block import EncoderBlock
 from regard.layers.dropout import Dropout
-from regard.layers.embedding import TiedOutput, TokenEmbedding
+from regard.layers.embedding import TokenEmbedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.norm import make_norm
 from regard.layers.residual import Residual
-from regard.models._decoder import Decoder
+from regard.models._decoder import Decoder, Head
 
 
 class Gpt2Config(Config):
@@ -41,11 +43,14 @@ class Gpt2Config(Config):
     activation: str = "gelu_tanh"
     position: str = "learned"
     scaled: bool = Bounded(True, description="scores are divided by √d_head")
+    layer_scaled: bool = Bounded(False, description="scores are also divided by the layer's number, from 1 on")
     dropout: float = Bounded(0.1, ge=0, lt=1)
     attention_dropout: float = Bounded(0.1, ge=0, lt=1)
     embedding_dropout: float = Bounded(0.1, ge=0, lt=1)
     eps: float = Bounded(1e-5, gt=0)
     tie: bool = True
+    head: Head = "tokens"
+    n_labels: int = Bounded(2, gt=0, description="of the head for classes")
 
 
 # The four published sizes: 124M, 355M, 774M and 1.5B parameters.
@@ -63,11 +68,6 @@ class Gpt2(Decoder):
     SIZES = SIZES
     foreign: Foreign
 
-    @staticmethod
-    def task_of(config: Gpt2Config) -> str:
-        """What a loaded model is used for."""
-        return "language_model"
-
     def __init__(self, config: Gpt2Config) -> None:
         super().__init__()
         self.config = config
@@ -81,11 +81,9 @@ class Gpt2(Decoder):
             bidirectional=False,
         )
         self.dropout = Dropout(config.embedding_dropout)
-        self.decoder = stack(self._block, config.n_layers)
+        self.decoder = nn.ModuleList(self._block(number) for number in range(1, config.n_layers + 1))
         self.norm = make_norm("layer", config.d_model, config.eps)
-        self.output: nn.Module = (
-            TiedOutput(self.embedding) if config.tie else nn.Linear(config.d_model, config.vocab_size, bias=False)
-        )
+        self.output = self.make_head()
         self._start()
         taps.name_sites(self)
         self.longest: int | None = config.max_len if config.position == "learned" else None
@@ -94,12 +92,13 @@ class Gpt2(Decoder):
     def enter(self, input_ids: Tensor, positions: Tensor) -> Tensor:
         return self.dropout(self.position.embed(self.embedding(input_ids), positions))
 
-    def _block(self) -> EncoderBlock:
+    def _block(self, number: int) -> EncoderBlock:
         config = self.config
+        score = (ScaledDot if config.scaled else Dot)(divisor=float(number) if config.layer_scaled else 1.0)
         attention = MultiHead(
             config.d_model,
             config.n_heads,
-            score="scaled_dot" if config.scaled else "dot",
+            score=score,
             position=self.position if self.position.inside else None,
             dropout=config.attention_dropout,
         )
@@ -129,17 +128,19 @@ _FIELDS = FieldMap(
         Field("d_ff", "n_inner", None),
         Field("activation", "activation_function", "gelu_new", ACTIVATIONS),
         Field("scaled", "scale_attn_weights", True),
+        Field("layer_scaled", "scale_attn_by_inverse_layer_idx", False),
         Field("dropout", "resid_pdrop", 0.1),
         Field("attention_dropout", "attn_pdrop", 0.1),
         Field("embedding_dropout", "embd_pdrop", 0.1),
         Field("eps", "layer_norm_epsilon", 1e-5),
         Field("tie", "tie_word_embeddings", True),
     ],
-    fixed={"scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False},
+    fixed={"add_cross_attention": False},
 )
 
 
 def _keys(config: Gpt2Config) -> KeyMap:
+    head = "score.weight" if config.head == "classes" else "lm_head.weight"
     ours, theirs = "decoder.{i}.", "transformer.h.{i}."
     parts = [f"{ours}self.{part}." for part in ("query", "key", "value")]
     return KeyMap(
@@ -157,7 +158,7 @@ def _keys(config: Gpt2Config) -> KeyMap:
             Transpose(f"{ours}feedforward.down.weight", f"{theirs}mlp.c_proj.weight"),
             Rename(f"{ours}feedforward.down.bias", f"{theirs}mlp.c_proj.bias"),
             Rename("norm.{part}", "transformer.ln_f.{part}"),
-            Drop("lm_head.weight") if config.tie else Rename("output.weight", "lm_head.weight"),
+            Drop(head) if config.tie and config.head == "tokens" else Rename("output.weight", head),
             Drop(f"{theirs}attn.bias"),
             Drop(f"{theirs}attn.masked_bias"),
         ]
@@ -167,7 +168,11 @@ def _keys(config: Gpt2Config) -> KeyMap:
 Gpt2.foreign = Foreign(
     model_types=("gpt2",),
     prefix="transformer.",
-    heads=(("GPT2LMHeadModel", {"position": "learned"}), ("GPT2Model", {"position": "learned"})),
+    heads=(
+        ("GPT2LMHeadModel", {"position": "learned", "head": "tokens"}),
+        ("GPT2ForSequenceClassification", {"position": "learned", "head": "classes"}),
+        ("GPT2Model", {"position": "learned"}),
+    ),
     read=_FIELDS.to_ours,
     write=lambda config: _FIELDS.to_theirs(config.model_dump()),
     keys=_keys,

@@ -5,7 +5,11 @@
 
 Keys and values may be shared by groups of heads (`n_kv_heads`). Positions turn query and keys (`rotary`, pairs of
 feature i and i + d/2), so there is no longest input; past the trained length `scaling` helps without training: linear
-divides the positions by `factor`, ntk raises the base to base · factor^(d/(d−2)).
+divides the positions by `factor`, ntk raises the base to base · factor^(d/(d−2)), llama3 and yarn stretch the slow
+frequencies only, by the turns that they make in `trained_len` positions.
+
+Folders of Mistral and Qwen2 open as this model too: they are its shape, the latter with biases on query, keys and
+values alone.
 """
 
 from __future__ import annotations
@@ -19,18 +23,20 @@ from torch import nn
 from regard.attention.heads import MultiHead
 from regard.attention.positions import Position
 from regard.attention.positions.rotary import Rotary
+from regard.attention.positions.rotary_llama3 import RotaryLlama3
 from regard.attention.positions.rotary_ntk import RotaryNtk
+from regard.attention.positions.rotary_yarn import RotaryYarn
 from regard.core import taps
 from regard.core.config import Config
 from regard.core.errors import ConfigError
 from regard.core.foreign import Field, FieldMap, Foreign
 from regard.core.keymap import Drop, KeyMap, Rename
 from regard.layers.block import EncoderBlock, stack
-from regard.layers.embedding import TiedOutput, TokenEmbedding
+from regard.layers.embedding import TokenEmbedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.norm import make_norm
 from regard.layers.residual import Residual
-from regard.models._decoder import Decoder
+from regard.models._decoder import Decoder, Head
 
 
 class LlamaConfig(Config):
@@ -40,15 +46,23 @@ class LlamaConfig(Config):
     n_layers: int = Bounded(32, gt=0)
     n_heads: int = Bounded(32, gt=0)
     n_kv_heads: int | None = Bounded(None, gt=0, description="None: as many as heads")
+    d_head: int | None = Bounded(None, gt=0, description="None: d_model / n_heads")
     d_ff: int = Bounded(11008, gt=0)
     base: float = Bounded(10000.0, gt=0)
-    scaling: Literal["none", "linear", "ntk"] = "none"
+    scaling: Literal["none", "linear", "ntk", "llama3", "yarn"] = "none"
     factor: float = Bounded(1.0, ge=1)
+    trained_len: int | None = Bounded(None, gt=0, description="for llama3 and yarn; None: max_len")
+    few_turns: float = Bounded(1.0, gt=0, description="llama3 and yarn: a frequency with fewer is stretched")
+    many_turns: float = Bounded(4.0, gt=0, description="and one with more is kept")
+    gain: float | None = Bounded(None, gt=0, description="yarn: on query and keys; None: 0.1 · ln(factor) + 1")
     attention_dropout: float = Bounded(0.0, ge=0, lt=1)
     bias: bool = Bounded(False, description="biases in attention")
+    output_bias: bool | None = Bounded(None, description="on attention's output; None: as bias")
     feedforward_bias: bool = False
     eps: float = Bounded(1e-6, gt=0)
     tie: bool = False
+    head: Head = "tokens"
+    n_labels: int = Bounded(2, gt=0, description="of the head for classes")
 
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -63,11 +77,6 @@ class Llama(Decoder):
     SIZES = SIZES
     foreign: Foreign
 
-    @staticmethod
-    def task_of(config: LlamaConfig) -> str:
-        """What a loaded model is used for."""
-        return "language_model"
-
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
         self.config = config
@@ -75,9 +84,7 @@ class Llama(Decoder):
         self.position = self._rotary()
         self.decoder = stack(self._block, config.n_layers)
         self.norm = make_norm("rms", config.d_model, config.eps)
-        self.output: nn.Module = (
-            TiedOutput(self.embedding) if config.tie else nn.Linear(config.d_model, config.vocab_size, bias=False)
-        )
+        self.output = self.make_head()
         for module in self.modules():
             if isinstance(module, (nn.Linear, TokenEmbedding)):
                 nn.init.normal_(module.weight, std=0.02)
@@ -86,7 +93,19 @@ class Llama(Decoder):
         self.coverage_site: str | None = None
 
     def _rotary(self) -> Position:
-        config, d_head = self.config, self.config.d_model // self.config.n_heads
+        config, d_head = self.config, width(self.config)
+        by_turns: dict[str, Any] = {
+            "factor": config.factor,
+            "trained_len": config.trained_len or config.max_len,
+            "few": config.few_turns,
+            "many": config.many_turns,
+            "base": config.base,
+            "pairs": "halves",
+        }
+        if config.scaling == "llama3":
+            return RotaryLlama3(d_head, **by_turns)
+        if config.scaling == "yarn":
+            return RotaryYarn(d_head, gain=config.gain, **by_turns)
         if config.scaling == "ntk":
             return RotaryNtk(d_head, factor=config.factor, base=config.base, pairs="halves")
         scale = config.factor if config.scaling == "linear" else 1.0
@@ -98,15 +117,23 @@ class Llama(Decoder):
             config.d_model,
             config.n_heads,
             n_kv_heads=config.n_kv_heads,
+            d_head=config.d_head,
             position=self.position,
             dropout=config.attention_dropout,
             bias=config.bias,
         )
+        if config.bias and config.output_bias is False:
+            attention.output.register_parameter("bias", None)
         feedforward = FeedForward(config.d_model, config.d_ff, activation="swiglu", bias=config.feedforward_bias)
         return EncoderBlock(attention, feedforward, self._residual)
 
     def _residual(self) -> Residual:
         return Residual(make_norm("rms", self.config.d_model, self.config.eps), order="pre")
+
+
+def width(config: LlamaConfig) -> int:
+    """The width of one head."""
+    return config.d_head or config.d_model // config.n_heads
 
 
 _FIELDS = FieldMap(
@@ -117,6 +144,7 @@ _FIELDS = FieldMap(
         Field("n_layers", "num_hidden_layers", 32),
         Field("n_heads", "num_attention_heads", 32),
         Field("n_kv_heads", "num_key_value_heads", None),
+        Field("d_head", "head_dim", None),
         Field("d_ff", "intermediate_size", 11008),
         Field("attention_dropout", "attention_dropout", 0.0),
         Field("bias", "attention_bias", False),
@@ -128,40 +156,69 @@ _FIELDS = FieldMap(
 )
 
 
+# What their rotary scaling says besides its kind and factor: our option, their name, their default.
+_TURNS = {
+    "llama3": (("few_turns", "low_freq_factor", 1.0), ("many_turns", "high_freq_factor", 4.0)),
+    "yarn": (("few_turns", "beta_slow", 1.0), ("many_turns", "beta_fast", 32.0), ("gain", "attention_factor", None)),
+}
+
+
 def _read(config: Mapping[str, Any]) -> dict[str, Any]:
     """Rotary settings stand in `rope_parameters`, in older folders in `rope_theta` and `rope_scaling`."""
-    options = _FIELDS.to_ours(config)
-    width = config.get("head_dim") or options["d_model"] // options["n_heads"]
-    if width * options["n_heads"] != options["d_model"]:
-        raise ConfigError(
-            "config.json asks for what is not supported", got=f"head_dim {width}", expected="hidden_size / heads"
-        )
+    options, kind = _FIELDS.to_ours(config), config.get("model_type")
+    window = config.get("sliding_window") if kind == "mistral" or config.get("use_sliding_window") else None
+    if window is not None:
+        raise ConfigError("config.json asks for what is not supported", got=f"sliding_window {window}", expected="none")
+    if kind == "qwen2":
+        options |= {"bias": True, "output_bias": False}
+    return {**options, **_rotary(config, options["max_len"])}
+
+
+def _rotary(config: Mapping[str, Any], max_len: int) -> dict[str, Any]:
     rope = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
     kind = rope.get("rope_type", rope.get("type", "default"))
-    if kind not in ("default", "linear"):
+    known = ("default", "linear", *_TURNS)
+    odd = {name: rope[name] for name in ("mscale", "mscale_all_dim") if rope.get(name)}
+    odd |= {"partial_rotary_factor": share} if (share := rope.get("partial_rotary_factor", 1.0)) != 1.0 else {}
+    odd |= {"truncate": False} if rope.get("truncate") is False else {}
+    if kind not in known or odd:
         raise ConfigError(
-            "config.json: this kind of rotary scaling is not supported", got=kind, expected="default or linear"
+            "config.json: this kind of rotary scaling is not supported",
+            got=", ".join([str(kind), *(f"{name} {value}" for name, value in odd.items())]),
+            expected=f"one of {', '.join(known)}, without more",
         )
-    return {
-        **options,
-        "base": rope.get("rope_theta", config.get("rope_theta", 10000.0)),
-        "scaling": "linear" if kind == "linear" else "none",
-        "factor": rope.get("factor", 1.0) if kind == "linear" else 1.0,
-    }
+    found = {"base": rope.get("rope_theta", config.get("rope_theta", 10000.0)), "scaling": "none"}
+    if kind == "default":
+        return found
+    found |= {"scaling": kind, "factor": rope.get("factor", 1.0)}
+    if kind in _TURNS:
+        found["trained_len"] = rope.get("original_max_position_embeddings") or max_len
+        found |= {ours: default if rope.get(theirs) is None else rope[theirs] for ours, theirs, default in _TURNS[kind]}
+    return found
 
 
 def _write(config: LlamaConfig) -> dict[str, Any]:
     """NTK scaling is another base, and is written as one."""
-    d_head = config.d_model // config.n_heads
+    d_head = width(config)
     raised = config.factor ** (d_head / max(d_head - 2, 1)) if config.scaling == "ntk" else 1.0
     rope: dict[str, Any] = {"rope_theta": config.base * raised, "rope_type": "default"}
-    if config.scaling == "linear":
-        rope |= {"rope_type": "linear", "factor": config.factor}
-    theirs = _FIELDS.to_theirs(config.model_dump())
-    return {**theirs, "num_key_value_heads": config.n_kv_heads or config.n_heads, "rope_parameters": rope}
+    if config.scaling in ("linear", *_TURNS):
+        rope |= {"rope_type": config.scaling, "factor": config.factor}
+    if config.scaling in _TURNS:
+        rope["original_max_position_embeddings"] = config.trained_len or config.max_len
+        own = {theirs: getattr(config, ours) for ours, theirs, _ in _TURNS[config.scaling]}
+        rope |= {name: value for name, value in own.items() if value is not None}
+    return {
+        **_FIELDS.to_theirs(config.model_dump()),
+        "num_key_value_heads": config.n_kv_heads or config.n_heads,
+        "head_dim": d_head,
+        "rope_parameters": rope,
+        **({"model_type": "qwen2"} if config.bias and config.output_bias is False else {}),
+    }
 
 
 def _keys(config: LlamaConfig) -> KeyMap:
+    head = "score.weight" if config.head == "classes" else "lm_head.weight"
     ours, theirs = "decoder.{i}.", "model.layers.{i}."
     attention = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "o_proj"}
     return KeyMap(
@@ -178,18 +235,30 @@ def _keys(config: LlamaConfig) -> KeyMap:
             Rename(f"{ours}around_self.norm.weight", f"{theirs}input_layernorm.weight"),
             Rename(f"{ours}around_feedforward.norm.weight", f"{theirs}post_attention_layernorm.weight"),
             Rename("norm.weight", "model.norm.weight"),
-            Drop("lm_head.weight") if config.tie else Rename("output.weight", "lm_head.weight"),
+            Drop(head) if config.tie and config.head == "tokens" else Rename("output.weight", head),
             Drop(f"{theirs}self_attn.rotary_emb.inv_freq"),
         ]
     )
 
 
+_PLAIN = {"output_bias": None}  # what Mistral's folders hold is Llama's shape, and is written as such
+_QWEN2 = {"bias": True, "output_bias": False}
 Llama.foreign = Foreign(
-    model_types=("llama",),
+    model_types=("llama", "mistral", "qwen2"),
     prefix="model.",
-    heads=(("LlamaForCausalLM", {}), ("LlamaModel", {})),
+    heads=(
+        ("LlamaForCausalLM", {"head": "tokens", **_PLAIN}),
+        ("LlamaForSequenceClassification", {"head": "classes", **_PLAIN}),
+        ("LlamaModel", _PLAIN),
+        ("Qwen2ForCausalLM", {"head": "tokens", **_QWEN2}),
+        ("Qwen2ForSequenceClassification", {"head": "classes", **_QWEN2}),
+        ("Qwen2Model", _QWEN2),
+        ("MistralForCausalLM", {"head": "tokens", **_PLAIN}),
+        ("MistralForSequenceClassification", {"head": "classes", **_PLAIN}),
+        ("MistralModel", _PLAIN),
+    ),
     read=_read,
     write=_write,
     keys=_keys,
-    bare=("LlamaModel",),
+    bare=("LlamaModel", "MistralModel", "Qwen2Model"),
 )

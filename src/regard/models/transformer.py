@@ -9,13 +9,14 @@ may replace the sinusoids: those that act on the query, the keys or the scores a
 leave cross-attention alone. One vocabulary for both sides (`share="all"`) is one matrix for both embeddings and the
 output.
 
-Marian's folders open as this model: sines before cosines (`halves`), a constant added to the logits (`output_bias`).
+Marian's folders open as this model (`_marian.py`): sines before cosines (`halves`), a constant added to the logits
+(`output_bias`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -28,10 +29,7 @@ from regard.attention.positions import Position, make_position
 from regard.attention.positions.sinusoidal import Sinusoidal
 from regard.core import taps
 from regard.core.config import Config
-from regard.core.errors import ConfigError, ShapeError
-from regard.core.foreign import ACTIVATIONS, FieldMap, Foreign
-from regard.core.foreign import Field as Named
-from regard.core.keymap import Drop, KeyMap, Rename, Row
+from regard.core.errors import ShapeError
 from regard.core.state import State
 from regard.layers.block import DecoderBlock, EncoderBlock, stack
 from regard.layers.dropout import Dropout
@@ -39,6 +37,7 @@ from regard.layers.embedding import TiedOutput, TokenEmbedding
 from regard.layers.feedforward import FeedForward
 from regard.layers.norm import make_norm
 from regard.layers.residual import Residual
+from regard.models._marian import MARIAN
 
 
 class TransformerConfig(Config):
@@ -47,6 +46,8 @@ class TransformerConfig(Config):
     d_model: int = Field(512, gt=0)
     n_heads: int = Field(8, gt=0)
     d_ff: int = Field(2048, gt=0)
+    n_decoder_heads: int | None = Field(None, gt=0, description="None: n_heads on both sides")
+    d_decoder_ff: int | None = Field(None, gt=0, description="None: d_ff on both sides")
     n_encoder_layers: int = Field(6, gt=0)
     n_decoder_layers: int = Field(6, gt=0)
     dropout: float = Field(0.1, ge=0, lt=1)
@@ -75,7 +76,7 @@ SIZES: dict[str, dict[str, int]] = {
 class Transformer(nn.Module):
     Config = TransformerConfig
     SIZES = SIZES
-    foreign: Foreign
+    foreign = MARIAN
 
     @staticmethod
     def task_of(config: TransformerConfig) -> str:
@@ -97,8 +98,7 @@ class Transformer(nn.Module):
             if config.share == "all"
             else TokenEmbedding(config.target_vocab, config.d_model, scale=config.scale)
         )
-        self.source_position = self._position(bidirectional=True)
-        self.target_position = self._position(bidirectional=False)
+        self.source_position, self.target_position = self._position("encoder"), self._position("decoder")
         self.encoder = stack(self._encoder_block, config.n_encoder_layers)
         self.decoder = stack(self._decoder_block, config.n_decoder_layers)
         last = config.norm if config.order == "pre" else "none"
@@ -170,127 +170,40 @@ class Transformer(nn.Module):
     def _decoder_blocks(self) -> list[DecoderBlock]:
         return cast(list[DecoderBlock], list(self.decoder))
 
-    def _position(self, *, bidirectional: bool) -> Position:
+    def _heads(self, side: str) -> int:
         config = self.config
+        return (config.n_decoder_heads if side == "decoder" else None) or config.n_heads
+
+    def _position(self, side: str) -> Position:
+        config, n_heads = self.config, self._heads(side)
         if config.position == "sinusoidal" and config.halves:
             return Sinusoidal(config.d_model, pairs="halves")
         return make_position(
             config.position,
             d_model=config.d_model,
-            d_head=config.d_model // config.n_heads,
-            n_heads=config.n_heads,
+            d_head=config.d_model // n_heads,
+            n_heads=n_heads,
             max_len=config.max_len,
-            bidirectional=bidirectional,
+            bidirectional=side == "encoder",
         )
 
-    def _attention(self, position: Position | None) -> MultiHead:
+    def _attention(self, side: str, position: Position | None) -> MultiHead:
         config = self.config
-        return MultiHead(config.d_model, config.n_heads, position=position, dropout=config.attention_dropout)
+        return MultiHead(config.d_model, self._heads(side), position=position, dropout=config.attention_dropout)
 
     def _residual(self) -> Residual:
         config = self.config
         return Residual(make_norm(config.norm, config.d_model), order=config.order, dropout=config.dropout)
 
-    def _feedforward(self) -> FeedForward:
+    def _feedforward(self, d_ff: int) -> FeedForward:
         config = self.config
-        return FeedForward(config.d_model, config.d_ff, activation=config.activation, dropout=config.activation_dropout)
+        return FeedForward(config.d_model, d_ff, activation=config.activation, dropout=config.activation_dropout)
 
     def _encoder_block(self) -> EncoderBlock:
-        return EncoderBlock(self._attention(self.source_position), self._feedforward(), self._residual)
+        own = self._attention("encoder", self.source_position)
+        return EncoderBlock(own, self._feedforward(self.config.d_ff), self._residual)
 
     def _decoder_block(self) -> DecoderBlock:
-        own, cross = self._attention(self.target_position), self._attention(None)
-        return DecoderBlock(own, cross, self._feedforward(), self._residual)
-
-
-_FIELDS = FieldMap(
-    [
-        Named("source_vocab", "vocab_size"),
-        Named("d_model", "d_model", 1024),
-        Named("n_heads", "encoder_attention_heads", 16),
-        Named("d_ff", "encoder_ffn_dim", 4096),
-        Named("n_encoder_layers", "encoder_layers", 12),
-        Named("n_decoder_layers", "decoder_layers", 12),
-        Named("dropout", "dropout", 0.1),
-        Named("attention_dropout", "attention_dropout", 0.0),
-        Named("activation_dropout", "activation_dropout", 0.0),
-        Named("activation", "activation_function", "gelu", ACTIVATIONS),
-        Named("scale", "scale_embedding", False),
-        Named("max_len", "max_position_embeddings", 1024),
-    ]
-)
-_ALIKE = {"encoder_attention_heads": "decoder_attention_heads", "encoder_ffn_dim": "decoder_ffn_dim"}
-
-
-def _read(config: Mapping[str, Any]) -> dict[str, Any]:
-    odd = [f"{one} {config[one]}, {other} {config[other]}" for one, other in _ALIKE.items()
-           if one in config and other in config and config[one] != config[other]]  # fmt: skip
-    if odd:
-        raise ConfigError("config.json: encoder and decoder differ", got="; ".join(odd), expected="the same")
-    options = _FIELDS.to_ours(config)
-    tied, shared = config.get("tie_word_embeddings", True), config.get("share_encoder_decoder_embeddings", True)
-    share = "none" if not tied else "all" if shared else "target"
-    target = config.get("decoder_vocab_size") or options["source_vocab"]
-    if share == "none" and shared:
-        raise ConfigError("config.json: one embedding for both sides, but not for the output, is not supported")
-    return {**options, "target_vocab": target, "share": share, "halves": True, "output_bias": True}
-
-
-def _write(config: TransformerConfig) -> dict[str, Any]:
-    theirs = _FIELDS.to_theirs(config.model_dump())
-    return {
-        **theirs,
-        **{other: theirs[one] for one, other in _ALIKE.items()},
-        "decoder_vocab_size": config.target_vocab,
-        "tie_word_embeddings": config.share != "none",
-        "share_encoder_decoder_embeddings": config.share == "all",
-        "is_encoder_decoder": True,
-    }
-
-
-def _side(side: str, parts: Mapping[str, str]) -> list[Rename]:
-    """The rules of one side's layers; `parts` are our sub-layers and theirs."""
-    ours, theirs = f"{side}.{{i}}.", f"model.{side}.layers.{{i}}."
-    names = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
-    rules = [
-        Rename(f"{ours}{one}.{name}.{{part}}", f"{theirs}{other}.{their_name}.{{part}}")
-        for one, other in parts.items()
-        for name, their_name in names.items()
-    ]
-    rules += [
-        Rename(f"{ours}around_{one}.norm.{{part}}", f"{theirs}{other}_layer_norm.{{part}}")
-        for one, other in parts.items()
-    ]
-    return [
-        *rules,
-        Rename(f"{ours}feedforward.up.{{part}}", f"{theirs}fc1.{{part}}"),
-        Rename(f"{ours}feedforward.down.{{part}}", f"{theirs}fc2.{{part}}"),
-        Rename(f"{ours}around_feedforward.norm.{{part}}", f"{theirs}final_layer_norm.{{part}}"),
-    ]
-
-
-def _keys(config: TransformerConfig) -> KeyMap:
-    shared = config.share == "all"
-    embeddings = ["model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
-    return KeyMap(
-        [
-            Rename("source_embedding.weight", "model.shared.weight" if shared else embeddings[0]),
-            *([Drop(name) for name in embeddings] if shared else [Rename("target_embedding.weight", embeddings[1])]),
-            *([] if shared else [Drop("model.shared.weight")]),
-            *_side("encoder", {"self": "self_attn"}),
-            *_side("decoder", {"self": "self_attn", "cross": "encoder_attn"}),
-            Row("output.bias", "final_logits_bias"),
-            Rename("output.weight", "lm_head.weight") if config.share == "none" else Drop("lm_head.weight"),
-            Drop("model.{side}.embed_positions.weight"),
-        ]
-    )
-
-
-Transformer.foreign = Foreign(
-    model_types=("marian",),
-    prefix="model.",
-    heads=(("MarianMTModel", {"halves": True, "output_bias": True, "order": "post"}),),
-    read=_read,
-    write=_write,
-    keys=_keys,
-)
+        own, cross = self._attention("decoder", self.target_position), self._attention("decoder", None)
+        feedforward = self._feedforward(self.config.d_decoder_ff or self.config.d_ff)
+        return DecoderBlock(own, cross, feedforward, self._residual)

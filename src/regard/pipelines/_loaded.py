@@ -12,9 +12,11 @@ from torch import nn
 from regard import folder as folders
 from regard.core.errors import LengthError, UsageError
 from regard.core.output import Output
-from regard.data.text import Tokenizer, bert_rows
+from regard.data.text import Tokenizer
+from regard.data.text.rows import named
 from regard.explain import Subject
 from regard.folder import ModelFolder
+from regard.layout import layout
 from regard.pipelines import _subjects as subjects
 
 _NEEDS = {
@@ -129,15 +131,18 @@ class TextEncoder(Loaded):
 
     def whole_inputs(self, texts: Sequence[str], others: Sequence[str] | None = None) -> dict[str, torch.Tensor]:
         """Tensors of the texts, refused where they are longer than the model's positions."""
-        ids, mask, segments = bert_rows(self.tokenizer, list(texts), others and list(others), 1 << 30)
-        check_length(ids.shape[1], getattr(self.model, "longest", None), "the text")
-        return {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments}
+        inputs = self._laid_out(texts, others, 1 << 30)
+        check_length(inputs["input_ids"].shape[1], getattr(self.model, "longest", None), "the text")
+        return inputs
 
     def inputs(self, texts: Sequence[str], others: Sequence[str] | None = None) -> dict[str, torch.Tensor]:
         """Tensors of the texts, cut where they are longer than the model's positions."""
-        longest = getattr(self.model, "longest", None) or 512
-        ids, mask, segments = bert_rows(self.tokenizer, list(texts), others and list(others), longest)
-        return {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments}
+        longest = getattr(self.model, "longest", None)
+        return self._laid_out(texts, others, self.config.max_len if longest is None else longest)
+
+    def _laid_out(self, texts: Sequence[str], others: Sequence[str] | None, longest: int) -> dict[str, torch.Tensor]:
+        lay = layout(self.stored.name, self.stored.extra)
+        return named(self.tokenizer, lay(self.tokenizer, list(texts), others and list(others), longest))
 
 
 def check_texts(texts: Sequence[str]) -> None:

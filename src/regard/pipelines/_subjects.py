@@ -11,6 +11,7 @@ encoder without a head     the cosine of the text's vector with that of the targ
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from regard.core.batch import pad
 from regard.core.errors import UsageError
+from regard.core.pooling import Pooling, pool
 from regard.explain import Subject
 from regard.models import make_model
 
@@ -64,11 +66,9 @@ def span_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
     return output.logits.float().log_softmax(1).gather(1, places).sum((1, 2))
 
 
-def cosine_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
-    """The cosine of the mean state over real tokens with a vector [B]."""
-    real = goal["real"].to(output.hidden.dtype)
-    mean = (output.hidden * real.unsqueeze(-1)).sum(1) / real.sum(1, keepdim=True)
-    return F.cosine_similarity(mean, goal["vector"], dim=-1)
+def cosine_score(output: Any, goal: Mapping[str, Tensor], how: Pooling | None = None) -> Tensor:
+    """The cosine of a text's vector, by default the mean state over real tokens, with another vector [B]."""
+    return F.cosine_similarity(pool(output.hidden, goal["real"], how), goal["vector"], dim=-1)
 
 
 def untrained(loaded: Loaded, again: Callable[[Loaded], Subject]) -> Callable[[int], Subject]:
@@ -94,7 +94,8 @@ def reader_subject(loaded: TextEncoder, texts: Texts, others: Texts | None = Non
         output = model(**inputs)
     score, goal, said = _answer(loaded, output, inputs)
     if bare and seconds is not None:
-        goal, score = {"vector": loaded.embed(seconds), "real": inputs["attention_mask"]}, cosine_score
+        goal = {"vector": loaded.embed(seconds), "real": inputs["attention_mask"]}
+        score = functools.partial(cosine_score, how=getattr(loaded.config, "pooling", None))
         said = {"cosines": score(output, goal).tolist()}
     return Subject(
         loaded.stored.name,

@@ -99,8 +99,8 @@ class LanguageModelPipeline(Loaded):
             {},
             options,
             bos=[row[0] for row in rows],
-            eos=self._mark("eos"),
-            pad=self._mark("pad"),
+            eos=self._ends(),
+            pad=_NONE,  # padding is a token like any other to a model that writes on
             lengths=torch.tensor([len(row) - 1 for row in rows]),
             prefixes=[list(row[1:]) for row in rows],
             rows=numbers,
@@ -171,3 +171,8 @@ class LanguageModelPipeline(Loaded):
         if found is None and not known and self.stored.source_tokenizer is not None:
             found = getattr(self.stored.source_tokenizer.specials, name)
         return _NONE if found is None else int(found)
+
+    def _ends(self) -> list[int]:
+        """The end marks; models that take turns in a conversation have several."""
+        known = self.stored.extra.get("tokens", {}).get("eos")
+        return [int(one) for one in known] if isinstance(known, list) else [self._mark("eos")]

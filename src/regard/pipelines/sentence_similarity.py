@@ -1,4 +1,6 @@
-"""Sentences as vectors: the mean of an encoder's states over the real tokens, of length 1; likeness is their cosine."""
+"""Sentences as vectors of length 1: the mean of an encoder's states over the real tokens, unless its folder says
+otherwise; likeness is their cosine.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.errors import DataError
+from regard.core.pooling import pool
 from regard.pipelines._loaded import TextEncoder
 
 
@@ -18,10 +21,9 @@ class SentenceSimilarityPipeline(TextEncoder):
     def embed(self, texts: Sequence[str], *, rows: int = 32) -> Tensor:
         """One vector of length 1 a text [N,D]."""
         found: Tensor | None = None
+        how = getattr(self.config, "pooling", None)
         for places, inputs, output in self.outputs(texts, rows=rows):
-            mask = inputs["attention_mask"].to(output.hidden.dtype).unsqueeze(-1)
-            mean = (output.hidden * mask).sum(1) / mask.sum(1).clamp_min(1e-9)
-            vectors = F.normalize(mean, dim=-1)
+            vectors = F.normalize(pool(output.hidden, inputs["attention_mask"], how), dim=-1)
             found = vectors.new_empty(len(texts), vectors.shape[1]) if found is None else found
             found[torch.tensor(places)] = vectors
         return torch.empty(0, self.config.d_model) if found is None else found.clone()

@@ -16,7 +16,7 @@ from regard.core.output import Output
 class Judges(Protocol):
     """What this task needs of a model: `logits` [B,C] of rows of tokens."""
 
-    def __call__(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Output: ...
+    def __call__(self, *, input_ids: Tensor, attention_mask: Tensor, **segments: Tensor) -> Output: ...
 
 
 class Classification:
@@ -55,6 +55,7 @@ class Classification:
 
 
 def _logits(model: Judges, batch: Batch) -> Tensor:
-    found = model(batch["input_ids"], batch["attention_mask"], batch["token_type_ids"]).logits
+    segments = {"token_type_ids": batch["token_type_ids"]} if "token_type_ids" in batch else {}
+    found = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], **segments).logits
     assert found is not None, "the model has no head for classes"
     return found.float()

@@ -18,7 +18,7 @@ def test_no_repeat_is_its_definition(rows, n):
     for length in range(7):
         tokens = torch.tensor(rows)[:, :length]
         log_probs = torch.zeros(len(rows), 5)
-        constraints.forbid_repeats(log_probs, tokens, n, eos=4)
+        constraints.forbid_repeats(log_probs, tokens, n, ends=[4])
         for row, written in enumerate(tokens.tolist()):
             grams = [written[i : i + n] for i in range(length - n + 1)] if n else []
             again = [n > 0 and [*written, token][-n:] in grams for token in range(4)]
@@ -27,7 +27,7 @@ def test_no_repeat_is_its_definition(rows, n):
 
 def test_no_repeat_never_forbids_the_end_token():
     log_probs = torch.zeros(1, 3)
-    constraints.forbid_repeats(log_probs, torch.tensor([[2, 1, 0]]), 1, eos=2)
+    constraints.forbid_repeats(log_probs, torch.tensor([[2, 1, 0]]), 1, ends=[2])
     assert log_probs.tolist() == [[-INF, -INF, 0.0]]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+import regard
 from regard import folder as folders
 from regard.core.errors import ConfigError, DataError, UsageError
 from regard.jobs.classification import ClassificationJob
@@ -201,6 +202,25 @@ def test_a_start_without_the_marks_is_refused(classified: dict[str, Any], tmp_pa
     folders.save(tmp_path / "start", stored)
     with pytest.raises(UsageError, match="no cls token"):
         Run(recipe("classification", classified, model={"start": str(tmp_path / "start")}), tmp_path / "out").train()
+
+
+def test_a_model_that_reads_from_left_to_right_learns_classes_too(classified: dict[str, Any], tmp_path: Path) -> None:
+    """From scratch, as a start for the same task, and as one for going on with text."""
+    tiny = {"d_model": 32, "n_layers": 1, "n_heads": 2, "dropout": 0.0, "embedding_dropout": 0.0}
+    model = {"name": "gpt2", "options": {**tiny, "attention_dropout": 0.0}}
+    out = Run(recipe("classification", classified, model=model, metric="accuracy"), tmp_path / "a", quiet=True).train()
+    loaded = regard.load(out)
+    assert loaded.config.head == "classes"
+    said = loaded.classify(["the film was good", "a very awful story", ""])
+    assert [one.label for one in said[:2]] == ["up", "down"]
+    assert loaded.classify(["the film was good"])[0].score == pytest.approx(said[0].score, abs=1e-5)
+    again = recipe("classification", classified, model={"start": str(out)}, max_epochs=1)
+    stored = folders.load(Run(again, tmp_path / "b", quiet=True).train())
+    assert stored.task == "classification"
+    text = tmp_path / "text.txt"
+    text.write_text("the film was a very long story\n" * 40)
+    going = recipe("language_model", {"train": str(text), "context": 16}, model={"start": str(out)}, max_epochs=1)
+    assert regard.load(Run(going, tmp_path / "c", quiet=True).train()).generate(["the"], max_tokens=3)[0].text
 
 
 def test_the_order_of_a_run_follows_from_its_seed(classified: dict[str, Any], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Dot product (Luong et al. 2015): score(s, h) = sᵀh."""
+"""Dot product (Luong et al. 2015): score(s, h) = sᵀh, or sᵀh / `divisor`."""
 
 from __future__ import annotations
 
@@ -8,5 +8,9 @@ from regard.attention.scores._dot_form import DotForm
 
 
 class Dot(DotForm):
+    def __init__(self, *, divisor: float = 1.0) -> None:
+        super().__init__()
+        self.divisor = divisor
+
     def as_dot(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float]:
-        return query, keys, 1.0
+        return query, keys, 1.0 / self.divisor

@@ -2,6 +2,8 @@
 
 Segment 0 is the first text with its marks, segment 1 the second. Where two texts are too long together, the longer one
 gives way first, and once both have the same length both do, as `transformers` cuts them.
+
+Models that read from left to right know no such marks and no segments: theirs are `plain_rows`.
 """
 
 from __future__ import annotations
@@ -27,14 +29,39 @@ def bert_rows(
 
 def rows(tokenizer: Tokenizer, texts: Sequence[str], others: Sequence[str] | None, max_len: int) -> list[Row]:
     """The ids of each row and their segments, not filled up."""
+    return [join(tokenizer, *pair, max_len) for pair in _encoded(tokenizer, texts, others)]
+
+
+def plain_rows(
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    others: Sequence[str] | None,
+    max_len: int,
+    *,
+    begin: int | None = None,
+) -> list[Row]:
+    """The ids of each text, or of two in a row, after the token `begin` where there is one; without segments.
+
+    An empty text is one filler, so that there is something to read.
+    """
+    before, made = [] if begin is None else [begin], list[Row]()
+    for first, second in _encoded(tokenizer, texts, others):
+        one, two = kept(len(first), len(second or ()), max_len - len(before))
+        ids = [*before, *first[:one], *(second or ())[:two]]
+        made.append((ids or [tokenizer.filler], []))
+    return made
+
+
+def _encoded(
+    tokenizer: Tokenizer, texts: Sequence[str], others: Sequence[str] | None
+) -> list[tuple[list[int], list[int] | None]]:
     firsts = tokenizer.encode_batch(texts)
     if others is None:
-        return [join(tokenizer, first, None, max_len) for first in firsts]
+        return [(first, None) for first in firsts]
     if len(others) != len(texts):
         got = f"{len(texts)} first texts, {len(others)} second ones"
         raise UsageError("pairs of texts need as many of each", got=got, remedy="Give two lists of one length.")
-    seconds = tokenizer.encode_batch(others)
-    return [join(tokenizer, *pair, max_len) for pair in zip(firsts, seconds, strict=True)]
+    return list(zip(firsts, tokenizer.encode_batch(others), strict=True))
 
 
 def join(tokenizer: Tokenizer, first: Sequence[int], second: Sequence[int] | None, max_len: int) -> Row:
@@ -60,6 +87,13 @@ def kept(first: int, second: int, room: int) -> tuple[int, int]:
             short = room // 2
             long = short + room % 2
     return (long, short) if first > second else (short, long)
+
+
+def named(tokenizer: Tokenizer, made: Sequence[Row]) -> dict[str, Tensor]:
+    """Rows as the tensors that models ask for by name; without segments there is no `token_type_ids`."""
+    input_ids, attention_mask, token_type_ids = stacked(tokenizer, made)
+    found = {"input_ids": input_ids, "attention_mask": attention_mask}
+    return {**found, "token_type_ids": token_type_ids} if any(segments for _, segments in made) else found
 
 
 def stacked(tokenizer: Tokenizer, made: Sequence[Row]) -> tuple[Tensor, Tensor, Tensor]:

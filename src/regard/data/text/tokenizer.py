@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import decoders
+from tokenizers import decoders, processors
 
 from regard.core import lookup
 from regard.core.errors import DataError, UnknownName, UsageError
@@ -112,6 +112,20 @@ class Tokenizer:
     def filler(self) -> int:
         """What fills up the rows of a batch, where a mask hides it: pad, or what there is instead."""
         return next((id for id in (self.specials.pad, self.specials.eos) if id is not None), 0)
+
+    @property
+    def begins(self) -> bool:
+        """Whether its file says that a text begins with bos, which `encode_batch` leaves to its caller."""
+        with guarded("the tokenizer cannot encode", _REMEDY):
+            return self.specials.bos is not None and self._inner.encode("a").ids[:1] == [self.specials.bos]
+
+    def beginning(self) -> Tokenizer:
+        """The same, whose file says so."""
+        mark, inner = str(self._inner.id_to_token(self.bos)), tokenizers.Tokenizer.from_str(self._inner.to_str())
+        inner.post_processor = processors.TemplateProcessing(
+            single=f"{mark} $A", pair=f"{mark} $A {mark} $B", special_tokens=[(mark, self.bos)]
+        )
+        return Tokenizer(inner, self.specials, size=self.vocab_size)
 
     def encode_batch(self, lines: Sequence[str]) -> list[list[int]]:
         """The token ids of each line; no specials are added."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from regard.core.errors import UsageError
 from regard.data.text import Tokenizer, bert_rows, read_tokenizer
-from regard.data.text.rows import kept
+from regard.data.text.rows import kept, named, plain_rows
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +44,16 @@ def test_what_is_kept_fits_and_is_not_too_little(first: int, second: int, room: 
     assert one + two == min(first + second, room)
     if (one, two) != (first, second):
         assert abs(one - two) <= 1 or one == first or two == second
+
+
+def test_plain_rows_have_no_marks_and_no_segments(tokenizer: Tokenizer) -> None:
+    one, two = tokenizer.encode_batch(["the old house", "a dog"])
+    assert plain_rows(tokenizer, ["the old house", ""], None, 99) == [(one, []), ([tokenizer.filler], [])]
+    assert plain_rows(tokenizer, ["the old house"], ["a dog"], 99, begin=7) == [([7, *one, *two], [])]
+    ((cut, _),) = plain_rows(tokenizer, ["the old house"], ["a dog"], 4, begin=7)
+    assert cut[:2] == [7, one[0]]
+    assert len(cut) == 4
+    assert named(tokenizer, plain_rows(tokenizer, ["a"], None, 9)).keys() == {"input_ids", "attention_mask"}
 
 
 def test_wrong_calls(tokenizer: Tokenizer) -> None:

@@ -1,0 +1,106 @@
+"""Marian's folders (Junczys-Dowmunt et al. 2018) as the `transformer` here: names of fields and of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from regard.core.errors import ConfigError
+from regard.core.foreign import ACTIVATIONS, FieldMap, Foreign
+from regard.core.foreign import Field as Named
+from regard.core.keymap import Drop, KeyMap, Rename, Row
+
+if TYPE_CHECKING:
+    from regard.models.transformer import TransformerConfig
+
+_FIELDS = FieldMap(
+    [
+        Named("source_vocab", "vocab_size"),
+        Named("d_model", "d_model", 1024),
+        Named("n_heads", "encoder_attention_heads", 16),
+        Named("n_decoder_heads", "decoder_attention_heads", 16),
+        Named("d_ff", "encoder_ffn_dim", 4096),
+        Named("d_decoder_ff", "decoder_ffn_dim", 4096),
+        Named("n_encoder_layers", "encoder_layers", 12),
+        Named("n_decoder_layers", "decoder_layers", 12),
+        Named("dropout", "dropout", 0.1),
+        Named("attention_dropout", "attention_dropout", 0.0),
+        Named("activation_dropout", "activation_dropout", 0.0),
+        Named("activation", "activation_function", "gelu", ACTIVATIONS),
+        Named("scale", "scale_embedding", False),
+        Named("max_len", "max_position_embeddings", 1024),
+    ]
+)
+_ALIKE = {"n_decoder_heads": "n_heads", "d_decoder_ff": "d_ff"}  # where both sides are the same, one says it
+
+
+def _read(config: Mapping[str, Any]) -> dict[str, Any]:
+    options = _FIELDS.to_ours(config)
+    for decoder, encoder in _ALIKE.items():
+        options[decoder] = None if options[decoder] == options[encoder] else options[decoder]
+    tied, shared = config.get("tie_word_embeddings", True), config.get("share_encoder_decoder_embeddings", True)
+    share = "none" if not tied else "all" if shared else "target"
+    target = config.get("decoder_vocab_size") or options["source_vocab"]
+    if share == "none" and shared:
+        raise ConfigError("config.json: one embedding for both sides, but not for the output, is not supported")
+    return {**options, "target_vocab": target, "share": share, "halves": True, "output_bias": True}
+
+
+def _write(config: TransformerConfig) -> dict[str, Any]:
+    said = config.model_dump()
+    both = {decoder: said[encoder] if said[decoder] is None else said[decoder] for decoder, encoder in _ALIKE.items()}
+    return {
+        **_FIELDS.to_theirs({**said, **both}),
+        "decoder_vocab_size": config.target_vocab,
+        "tie_word_embeddings": config.share != "none",
+        "share_encoder_decoder_embeddings": config.share == "all",
+        "is_encoder_decoder": True,
+    }
+
+
+def _side(side: str, parts: Mapping[str, str]) -> list[Rename]:
+    """The rules of one side's layers; `parts` are our sub-layers and theirs."""
+    ours, theirs = f"{side}.{{i}}.", f"model.{side}.layers.{{i}}."
+    names = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
+    rules = [
+        Rename(f"{ours}{one}.{name}.{{part}}", f"{theirs}{other}.{their_name}.{{part}}")
+        for one, other in parts.items()
+        for name, their_name in names.items()
+    ]
+    rules += [
+        Rename(f"{ours}around_{one}.norm.{{part}}", f"{theirs}{other}_layer_norm.{{part}}")
+        for one, other in parts.items()
+    ]
+    return [
+        *rules,
+        Rename(f"{ours}feedforward.up.{{part}}", f"{theirs}fc1.{{part}}"),
+        Rename(f"{ours}feedforward.down.{{part}}", f"{theirs}fc2.{{part}}"),
+        Rename(f"{ours}around_feedforward.norm.{{part}}", f"{theirs}final_layer_norm.{{part}}"),
+    ]
+
+
+def _keys(config: TransformerConfig) -> KeyMap:
+    shared = config.share == "all"
+    embeddings = ["model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"]
+    return KeyMap(
+        [
+            Rename("source_embedding.weight", "model.shared.weight" if shared else embeddings[0]),
+            *([Drop(name) for name in embeddings] if shared else [Rename("target_embedding.weight", embeddings[1])]),
+            *([] if shared else [Drop("model.shared.weight")]),
+            *_side("encoder", {"self": "self_attn"}),
+            *_side("decoder", {"self": "self_attn", "cross": "encoder_attn"}),
+            Row("output.bias", "final_logits_bias"),
+            Rename("output.weight", "lm_head.weight") if config.share == "none" else Drop("lm_head.weight"),
+            Drop("model.{side}.embed_positions.weight"),
+        ]
+    )
+
+
+MARIAN = Foreign(
+    model_types=("marian",),
+    prefix="model.",
+    heads=(("MarianMTModel", {"halves": True, "output_bias": True, "order": "post"}),),
+    read=_read,
+    write=_write,
+    keys=_keys,
+)
