@@ -25,6 +25,7 @@ WRITERS = [
     ("llama", {"scaling": "llama3", "factor": 4.0, "trained_len": 8}),
     ("llama", {"scaling": "yarn", "factor": 4.0, "d_head": 10}),
     ("llama", {"bias": True, "output_bias": False}),
+    ("llama", {"window": 3}),
     ("gpt2", {"layer_scaled": True}),
 ]
 HEADS = ("none", "masked_lm", "next_sentence", "pretraining", "classes", "token_classes", "span", "sentence")

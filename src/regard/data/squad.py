@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ class Question:
     text: str
     context: str
     answers: tuple[tuple[str, int], ...] = ()
+    title: str = ""
+    """The article that the context is of."""
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -30,7 +33,7 @@ def read_squad(path: Path) -> list[Question]:
     try:
         articles = json.loads(b"\n".join(open_lines(path)))["data"]
         found = [
-            _question(entry, paragraph["context"])
+            _question(entry, paragraph["context"], str(article.get("title", "")))
             for article in articles
             for paragraph in article["paragraphs"]
             for entry in paragraph["qas"]
@@ -46,9 +49,20 @@ def read_squad(path: Path) -> list[Question]:
     return found
 
 
-def _question(entry: dict[str, Any], context: Any) -> Question:
+def _question(entry: dict[str, Any], context: Any, title: str) -> Question:
     answers = [] if entry.get("is_impossible") else entry.get("answers", [])
     places = tuple((str(answer["text"]), int(answer["answer_start"])) for answer in answers)
     if not isinstance(context, str) or not isinstance(entry["question"], str):
         raise TypeError("a context or question that is no text")
-    return Question(str(entry["id"]), entry["question"], context, places)
+    return Question(str(entry["id"]), entry["question"], context, places, title)
+
+
+def by_article(questions: Sequence[Question], share: float) -> tuple[list[Question], list[Question]]:
+    """The questions, and those of the last articles that make up about this share of them; no article is cut in two."""
+    order = list(dict.fromkeys(question.title for question in questions))
+    last: set[str] = set()
+    while len(last) + 1 < len(order) and sum(one.title in last for one in questions) < share * len(questions):
+        last.add(order[-1 - len(last)])
+    if not last:
+        raise DataError("there is one article only, of which nothing can be held out", remedy="Give data.validation.")
+    return [one for one in questions if one.title not in last], [one for one in questions if one.title in last]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import nn
 
 from regard.core.config import Config
 from regard.data.row_batches import RowBatches
 from regard.data.spans import SpanRows
-from regard.data.squad import Question, read_squad
+from regard.data.squad import Question, by_article, read_squad
 from regard.data.text import Tokenizer
 from regard.folder import ModelFolder
 from regard.jobs._encoder import WORDPIECE, check_marks, check_tokenizer, encoder_config
@@ -26,12 +26,19 @@ from regard.tasks import question_answering as tasks
 class QuestionAnsweringData(Config):
     train: Files = Field(description="files in SQuAD's JSON, packed or not")
     validation: Files | None = None
+    validation_share: float = Field(0.0, ge=0, lt=1, description="or hold out so much of train, by whole articles")
     tokenizer: TextTokenizer = WORDPIECE
     max_len: int = Field(384, ge=32, description="tokens of a row, question and marks included")
     overlap: int = Field(128, ge=0, description="tokens that two windows of a long text share")
     max_answer: int = Field(30, gt=0, description="tokens of the longest answer")
     threshold: float = Field(0.0, description="how far no answer must be above the best answer to be given")
     max_rows: int | None = Field(None, gt=0, description="most windows of a batch")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.validation is not None and self.validation_share:
+            raise ValueError("validation and validation_share are two ways to say the same; give one")
+        return self
 
 
 class QuestionAnsweringJob:
@@ -46,7 +53,8 @@ class QuestionAnsweringJob:
         assert isinstance(recipe.data, QuestionAnsweringData)
         check_tokenizer(start)
         self.recipe, self.data, self.start = recipe, recipe.data, start
-        self.task, self.validates = tasks.QuestionAnswering(), self.data.validation is not None
+        self.task = tasks.QuestionAnswering()
+        self.validates = self.data.validation is not None or self.data.validation_share > 0
         self._tokenizer: Tokenizer | None = start.source_tokenizer if start is not None else None
         self._unanswerable = False
 
@@ -55,6 +63,8 @@ class QuestionAnsweringJob:
 
     def prepare(self, folder: Path, say: Say) -> None:
         train, self._asked = (_read(paths(files)) for files in (self.data.train, self.data.validation))
+        if self.data.validation_share:
+            train, self._asked = by_article(train, self.data.validation_share)
         self._unanswerable = any(not question.answers for question in train)
         read = {text for question in train for text in (question.text, question.context)}
         self._tokenizer = vocabulary(self.data.tokenizer, folder, sorted(read), self.start, marks="bert")

@@ -31,6 +31,8 @@ class Decoder(nn.Module):
     norm: nn.Module
     output: nn.Module
     """Logits of the next token, or of the classes."""
+    reach: int | None = None
+    """How many tokens back a token sees, itself included; None: all."""
 
     @staticmethod
     def task_of(config: Any) -> str:
@@ -64,7 +66,7 @@ class Decoder(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """What stands before the output layer; with a `state`, after all the tokens that it has seen."""
         past = state["0.self.keys"].shape[2] if state is not None and "0.self.keys" in state else 0
-        positions, mask = places(input_ids, attention_mask, position_ids, past)
+        positions, mask = places(input_ids, attention_mask, position_ids, past, reach=self.reach)
         x = taps.point("decoder.input", self.enter(input_ids, positions))
         for index, block in enumerate(self.decoder):
             own = None if state is None else state.sub(f"{index}.self")

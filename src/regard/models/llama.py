@@ -8,8 +8,8 @@ feature i and i + d/2), so there is no longest input; past the trained length `s
 divides the positions by `factor`, ntk raises the base to base · factor^(d/(d−2)), llama3 and yarn stretch the slow
 frequencies only, by the turns that they make in `trained_len` positions.
 
-Folders of Mistral and Qwen2 open as this model too: they are its shape, the latter with biases on query, keys and
-values alone.
+Folders of Mistral and Qwen2 open as this model too: they are its shape, the first with a `window`, the other with
+biases on query, keys and values alone.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class LlamaConfig(Config):
     feedforward_bias: bool = False
     eps: float = Bounded(1e-6, gt=0)
     tie: bool = False
+    window: int | None = Bounded(None, gt=0, description="tokens that each sees, itself and those before; None: all")
     head: Head = "tokens"
     n_labels: int = Bounded(2, gt=0, description="of the head for classes")
 
@@ -90,6 +91,7 @@ class Llama(Decoder):
                 nn.init.normal_(module.weight, std=0.02)
         taps.name_sites(self)
         self.longest: int | None = None
+        self.reach = config.window
         self.coverage_site: str | None = None
 
     def _rotary(self) -> Position:
@@ -156,6 +158,8 @@ _FIELDS = FieldMap(
 )
 
 
+_QWEN2 = {"bias": True, "output_bias": False, "window": None}
+
 # What their rotary scaling says besides its kind and factor: our option, their name, their default.
 _TURNS = {
     "llama3": (("few_turns", "low_freq_factor", 1.0), ("many_turns", "high_freq_factor", 4.0)),
@@ -166,11 +170,12 @@ _TURNS = {
 def _read(config: Mapping[str, Any]) -> dict[str, Any]:
     """Rotary settings stand in `rope_parameters`, in older folders in `rope_theta` and `rope_scaling`."""
     options, kind = _FIELDS.to_ours(config), config.get("model_type")
-    window = config.get("sliding_window") if kind == "mistral" or config.get("use_sliding_window") else None
-    if window is not None:
-        raise ConfigError("config.json asks for what is not supported", got=f"sliding_window {window}", expected="none")
+    if kind == "mistral":
+        options["window"] = config.get("sliding_window", 4096)
+    elif config.get("use_sliding_window"):
+        raise ConfigError("config.json: windows in some of the layers are not supported", got="use_sliding_window true")
     if kind == "qwen2":
-        options |= {"bias": True, "output_bias": False}
+        options |= _QWEN2
     return {**options, **_rotary(config, options["max_len"])}
 
 
@@ -214,6 +219,7 @@ def _write(config: LlamaConfig) -> dict[str, Any]:
         "head_dim": d_head,
         "rope_parameters": rope,
         **({"model_type": "qwen2"} if config.bias and config.output_bias is False else {}),
+        **({"model_type": "mistral", "sliding_window": config.window} if config.window else {}),
     }
 
 
@@ -241,8 +247,7 @@ def _keys(config: LlamaConfig) -> KeyMap:
     )
 
 
-_PLAIN = {"output_bias": None}  # what Mistral's folders hold is Llama's shape, and is written as such
-_QWEN2 = {"bias": True, "output_bias": False}
+_PLAIN = {"output_bias": None, "window": None}  # without a window Mistral's shape is Llama's, and is written as such
 Llama.foreign = Foreign(
     model_types=("llama", "mistral", "qwen2"),
     prefix="model.",
@@ -253,9 +258,9 @@ Llama.foreign = Foreign(
         ("Qwen2ForCausalLM", {"head": "tokens", **_QWEN2}),
         ("Qwen2ForSequenceClassification", {"head": "classes", **_QWEN2}),
         ("Qwen2Model", _QWEN2),
-        ("MistralForCausalLM", {"head": "tokens", **_PLAIN}),
-        ("MistralForSequenceClassification", {"head": "classes", **_PLAIN}),
-        ("MistralModel", _PLAIN),
+        ("MistralForCausalLM", {"head": "tokens", "bias": False}),
+        ("MistralForSequenceClassification", {"head": "classes", "bias": False}),
+        ("MistralModel", {"bias": False}),
     ),
     read=_read,
     write=_write,

@@ -10,7 +10,7 @@ import pytest
 
 from regard.core.errors import DataError, UsageError
 from regard.data.spans import SpanRows, windows
-from regard.data.squad import Question, read_squad
+from regard.data.squad import Question, by_article, read_squad
 from regard.data.text import Tokenizer, make_tokenizer
 
 CONTEXT = " ".join(f"word{n}, Élan the {n}th" for n in range(60))
@@ -78,6 +78,17 @@ def test_a_misplaced_answer_is_looked_for_and_a_long_question_is_cut(tokenizer: 
     for max_len, overlap in ((8, 0), (64, 64), (64, -1)):
         with pytest.raises(UsageError, match="cannot be made"):
             list(windows(tokenizer, [odd], max_len=max_len, overlap=overlap))
+
+
+def test_whole_articles_are_held_out() -> None:
+    asked = [Question(str(n), "who ?", "x", title=title) for n, title in enumerate("aaabbbbccd")]
+    for share, held in ((0.1, "d"), (0.2, "cd"), (0.5, "bcd"), (0.99, "bcd")):
+        train, rest = by_article(asked, share)
+        assert {one.title for one in rest} == set(held)
+        assert sorted([*train, *rest], key=lambda one: int(one.id)) == asked
+        assert not {one.title for one in train} & set(held)
+    with pytest.raises(DataError, match="one article only"):
+        by_article(asked[:2], 0.5)
 
 
 def test_squad_files(data: Path) -> None:
