@@ -102,6 +102,11 @@ class Recurrent(nn.Module):
         What lies beyond a row's length changes nothing, in either direction, and gives zeros. A row without any input
         keeps the state it came with, which is zeros when none was given.
         """
+        if self.kind == "lstm" and torch.is_autocast_enabled("cpu"):
+            # torch refuses an LSTM in bfloat16 on CPUs that have bfloat16 (seen on AMD Zen 4 with torch 2.13).
+            with torch.autocast("cpu", enabled=False):
+                wide = None if state is None else {name: part.float() for name, part in state.items()}
+                return self.forward(x_BTD.float(), lengths=lengths, state=wide)
         start = self._start(state, len(x_BTD))
         if 0 in x_BTD.shape[:2]:
             return x_BTD.new_zeros(*x_BTD.shape[:2], self.d_output), start
