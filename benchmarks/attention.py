@@ -21,7 +21,7 @@ import torch
 from torch.nn import functional
 
 import regard
-from regard.core.noise import drop
+from regard.core.fast_dropout import drop
 
 Call = Callable[[], object]
 

@@ -22,8 +22,8 @@ from statistics import median
 import torch
 
 from regard.explain import Subject, record
-from regard.explain._jacobian import moved, run_to
-from regard.explain._nullspace import reaching
+from regard.explain.jacobian import moved, run_to
+from regard.explain.nullspace import reaching
 from regard.models import config_of, make_model
 
 TOKENS = 512

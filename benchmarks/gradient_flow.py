@@ -17,7 +17,7 @@ from pathlib import Path
 
 import regard
 from regard.explain import record
-from regard.explain.gradients import compare
+from regard.explain.methods.gradients import compare
 
 WORDS = [f"w{number}" for number in range(30)]
 RECURRENT = {"d_embedding": 48, "d_hidden": 64, "bidirectional": False, "dropout": 0.0}

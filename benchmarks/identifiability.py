@@ -32,8 +32,8 @@ from torch import Tensor
 
 import regard
 from regard import api
-from regard.explain.attribute import attributed
-from regard.explain.effective import correlation, effective_weights
+from regard.explain.methods.attribute import attributed
+from regard.explain.methods.effective import correlation, effective_weights
 
 SINGLE, PAIRS, JOINED, TARGETS = 120, 60, 10, (96, 128, 192, 256)  # texts for effective attention (MiniLM)
 PREFIXES = (16, 32, 48, 56, 64, 80, 96, 128, 160, 192, 224, 256)

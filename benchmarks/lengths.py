@@ -4,7 +4,7 @@
 
 GPT-2's shape by characters on Tiny Shakespeare (REGARD_DATA), trained on 64 characters at once; only the position
 scheme changes. The losses are of the last tenth of the text, which no model has read, by position; see
-`regard.explain.lengths`.
+`regard.explain.methods.lengths`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 import regard
 from regard.attention import positions
 from regard.core import lookup
-from regard.explain.lengths import compare
+from regard.explain.methods.lengths import compare
 from regard.views.result import Result, Table
 
 CONTEXT, HELD_OUT = 64, 0.1

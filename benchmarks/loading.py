@@ -18,9 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from regard import foreign
-from regard.folder import ModelFolder
 from regard.models import config_of, make_model
+from regard.store import StoredModel
+from regard.store.formats import hf as hf_format
 
 MODELS = {
     "gpt2": {"vocab_size": 50257, "d_model": 768, "n_layers": 12, "n_heads": 12},
@@ -63,7 +63,7 @@ def measure(folder: Path, repeats: int = 5) -> dict[str, float]:
 
 def write(name: str, folder: Path) -> None:
     config = config_of(name, MODELS[name])
-    foreign.save(folder, ModelFolder("language_model", name, config, make_model(name, config)))
+    hf_format.save(folder, StoredModel("language_model", name, config, make_model(name, config)))
 
 
 def main() -> None:

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from regard import api, folder
-from regard.data.lines import read_lines
+from regard import api, store
+from regard.core.lines import read_lines
 from regard.models import config_of, make_model
 from regard.pipelines import make_pipeline
 
@@ -36,7 +36,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def scaled(stored: folder.ModelFolder, kind: str, factor: float) -> Any:
+def scaled(stored: store.StoredModel, kind: str, factor: float) -> Any:
     """The same weights under other positions."""
     options = {**stored.config.model_dump(), **KINDS[kind], "scaling": kind, "factor": float(factor)}
     config = config_of("llama", options)

@@ -8,14 +8,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from regard.core.version import VERSION as __version__
+
 if TYPE_CHECKING:
     from regard.api import from_pretrained, load, train
     from regard.attention import Attended, Gaussian, Mask, around, attend, causal, padding, window
     from regard.core.taps import watch
-    from regard.explain import Trace
-    from regard.looking import trace
-
-__version__ = "0.1.0"
+    from regard.explain import Trace, trace
 
 _HOMES = {
     "Attended": "regard.attention",
@@ -28,7 +27,7 @@ _HOMES = {
     "from_pretrained": "regard.api",
     "load": "regard.api",
     "padding": "regard.attention",
-    "trace": "regard.looking",
+    "trace": "regard.explain",
     "train": "regard.api",
     "window": "regard.attention",
     "watch": "regard.core.taps",

@@ -8,43 +8,50 @@ model.translate(["A man is riding a horse."])
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard import folder as folders
-from regard import foreign
-from regard import recipe as recipes
 from regard.core import config as configs
-from regard.core import lookup, weights
-from regard.core.errors import DataError, UnknownName, UsageError
-from regard.data.lines import read_lines
-from regard.looking import explain, load_trace, method_list, panels_for_terminal, parameters, parsed, trace, wants
-from regard.pipelines import Loaded, make_pipeline
+from regard.core import weights
+from regard.core.errors import DataError, UnknownName
+from regard.core.lines import read_lines
+from regard.core.paths import expand_path
+from regard.evaluation.text_scores import Scores, evaluate, score
+from regard.explain import explain, find_method, load_trace, method_names, result_file, trace
+from regard.pipelines import Loaded, make_pipeline, pipeline_of
 from regard.pipelines.translation import Alignment, Translation, Translator
-from regard.recipe import Recipe
-from regard.run import Run
+from regard.runs.parsing import parse_recipe, read_recipe
+from regard.runs.run import Run
+from regard.runs.validation import validate
+from regard.store import load_model, save_model, writable_formats
+from regard.store.formats.regard import described_task
+from regard.views.result import Result
 
 __all__ = [
     "Alignment",
     "Scores",
     "Translation",
     "Translator",
+    "convert",
     "evaluate",
     "explain",
+    "find_method",
+    "glue",
     "load",
     "load_trace",
-    "method_list",
+    "method_names",
     "panels_for_terminal",
-    "parameters",
-    "parsed",
+    "quickstart",
     "read_text",
+    "result_file",
     "score",
     "trace",
     "train",
-    "wants",
+    "usage",
+    "validate",
+    "write_alignment",
+    "write_vectors",
 ]
 
 
@@ -54,7 +61,7 @@ def load(folder: str | Path) -> Any:
     What comes back is a torch module with the verbs of its task: translate, generate, classify, answer, fill, embed,
     similar.
     """
-    return make_pipeline(folders.load(Path(folder)))
+    return make_pipeline(load_model(Path(folder)))
 
 
 from_pretrained = load
@@ -69,104 +76,42 @@ def train(
 ) -> Any:
     """Run a recipe (a YAML file or the same as a mapping) to its end, going on where an earlier run stopped."""
     if isinstance(recipe, Mapping):
-        parsed, place = Recipe.parse(configs.override(recipe, changes or {}), "recipe"), Path(out or "out/run")
+        parsed, place = parse_recipe(configs.override(recipe, changes or {}), "recipe"), Path(out or "out/run")
     else:
-        parsed, place = recipes.read(recipe, changes), Path(out or Path("out") / Path(recipe).stem)
+        parsed, place = read_recipe(recipe, changes), Path(out or Path("out") / Path(recipe).stem)
     return load(Run(parsed, place, quiet=quiet).train())
 
 
-@dataclass(frozen=True)
-class Scores:
-    """BLEU and chrF with the signatures that make them comparable; `exact` is the share of lines that are right."""
+def quickstart(out: str | Path) -> tuple[Translator, Callable[[], Any]]:
+    """Train the quickstart's model in a folder; it, and a function that scores it on expressions it has never seen."""
+    from regard.runs import quickstart as steps
 
-    bleu: float
-    bleu_signature: str
-    bleu_tokenised: float
-    chrf: float
-    chrf_signature: str
-    exact: float
-    lines: int
-
-
-def evaluate(
-    model: Translator, source: Sequence[str], reference: Sequence[str], **search: Any
-) -> tuple[Scores, list[str]]:
-    """Translate and score; also what was written."""
-    if len(source) != len(reference):
-        raise DataError(
-            "source and reference differ in length", got=f"{len(source)} and {len(reference)} lines", expected="as many"
-        )
-    written = model.translate(source, **search)
-    return score(written, reference), written
-
-
-def score(written: Sequence[str], reference: Sequence[str]) -> Scores:
-    """sacrebleu's BLEU and chrF, and BLEU of words as the files separate them, which older papers report."""
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-
-    if not written:
-        raise DataError("there is nothing to score", got="0 lines")
-    bleu, chrf, plain = BLEU(), CHRF(), BLEU(tokenize="none", force=True)
-    lines, references = list(written), [list(reference)]
-    return Scores(
-        bleu=round(bleu.corpus_score(lines, references).score, 2),
-        bleu_signature=str(bleu.get_signature()),
-        bleu_tokenised=round(plain.corpus_score(lines, references).score, 2),
-        chrf=round(chrf.corpus_score(lines, references).score, 2),
-        chrf_signature=str(chrf.get_signature()),
-        exact=sum(one.strip() == other.strip() for one, other in zip(lines, reference, strict=True)) / len(lines),
-        lines=len(lines),
-    )
-
-
-def validate(
-    folder: str | Path, *, recipe: str | Path | None = None, changes: Mapping[str, str] | None = None
-) -> dict[str, float]:
-    """The numbers of a task's validation: by the recipe that the model was trained with, or another, with changes."""
-    place = Path(recipe) if recipe is not None else Path(folder) / "recipe.json"
-    stored = folders.load(Path(folder))
-    if not place.is_file():
-        raise UsageError(
-            f"{folder} has no recipe that says how to validate it",
-            remedy="Give --recipe RECIPE.yaml, or --source and --reference for a translation model.",
-        )
-    data = {**_said(configs.read(place)), "model": {"start": str(folder)}}
-    parsed = Recipe.parse(configs.override(data, changes or {}), str(place))
-    job = lookup.find(recipes.JOBS, parsed.task)(parsed, stored)
-    if not job.validates:
-        raise UsageError("the recipe holds no data to validate on", remedy="Say where it is: --data.validation …")
-    with tempfile.TemporaryDirectory() as temporary:
-        job.prepare(Path(temporary), lambda _: None)
-        found: dict[str, float] = job.validate(stored.model.eval())
-    return found
-
-
-def _said(data: Any) -> Any:
-    """Without what is null: a recipe that was written down names what it leaves out."""
-    return {key: _said(value) for key, value in data.items() if value is not None} if isinstance(data, dict) else data
+    model = steps.train(Path(out))
+    return model, lambda: steps.evaluate(model)
 
 
 def glue(folder: str | Path, data: str | Path | None = None, **options: Any) -> list[Any]:
-    """A row for each GLUE task: see `regard.suite`."""
-    from regard import suite
+    """A row for each GLUE task: see `regard.evaluation.glue`."""
+    from regard.evaluation import glue as suite
 
-    return suite.glue(folder, data or recipes.filled_in("$REGARD_DATA/glue"), **options)
+    return suite.glue(folder, data or expand_path("$REGARD_DATA/glue"), **options)
 
 
 def usage(folder: str | Path) -> str:
     """A command to try a trained model with."""
-    task = folders.FolderConfig.parse(configs.read(Path(folder) / "config.json"), str(folder)).task
-    return folders.USES.get(task, "regard.load(FOLDER)").replace("FOLDER", str(folder)).strip("`")
+    return pipeline_of(described_task(Path(folder))).usage.replace("FOLDER", str(folder))
 
 
 def convert(model: Loaded, folder: str | Path, *, to: str) -> None:
     """Write a loaded model as a Hugging Face folder (`to="hf"`) or as one of ours (`to="regard"`)."""
-    if to not in ("hf", "regard"):
-        raise UnknownName("form to convert to", to, ("hf", "regard"))
+    if to not in writable_formats():
+        raise UnknownName("form to convert to", to, writable_formats())
     if Path(folder).exists() and (not Path(folder).is_dir() or any(Path(folder).iterdir())):
         raise DataError(f"{folder} exists already", remedy="Give a folder that does not exist, or remove it.")
-    (foreign if to == "hf" else folders).save(Path(folder), model.stored)
+    if to == "regard":
+        model.save(folder)
+    else:
+        save_model(Path(folder), model.stored, form=to)
 
 
 def write_vectors(parts: Sequence[Any], path: str | Path) -> tuple[int, int]:
@@ -185,10 +130,19 @@ def read_text(path: str | Path) -> list[str]:
     return list(read_lines(path))
 
 
-def write_alignment(found: Alignment, path: str | Path, *, site: str | None = None, head: int | None = None) -> None:
+def write_alignment(
+    alignment: Alignment, path: str | Path, *, site: str | None = None, head: int | None = None
+) -> None:
     """An alignment as .json (everything), or as a picture or page of the matrix (.svg, .png, .html)."""
     path = Path(path)
     if path.suffix == ".json":
-        path.write_text(json.dumps(found.as_dict(), ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(alignment.as_dict(), ensure_ascii=False) + "\n", encoding="utf-8")
     else:
-        found.picture(site, head).save(path)
+        alignment.picture(site, head).save(path)
+
+
+def panels_for_terminal(result: Result, width: int) -> list[Any]:
+    """A result as things that the terminal can print."""
+    from regard.views.terminal import panels_for_terminal
+
+    return panels_for_terminal(result, width)

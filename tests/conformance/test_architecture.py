@@ -1,6 +1,7 @@
 """The design, kept by tests: imports point one way, files stay short, names stay nouns."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "regard"
 FILES = sorted(SOURCE.rglob("*.py"))
+MODULE = re.compile(r"regard\.(\w+)[\w.]*")
 
-# package → the packages it may import from, besides itself
-ALLOWED = {
+# The lower half: each room sees only what it is built from.
+LOWER = {
     "core": set(),
     "attention": {"core"},
     "layers": {"core", "attention"},
@@ -19,61 +21,84 @@ ALLOWED = {
     "tasks": {"core", "data"},
     "training": {"core"},
     "decoding": {"core"},
-    "runtime": {"core"},
-    "interop": {"core"},
     "views": {"core"},
     "explain": {"core", "views"},
-    "jobs": None,  # None: everything but what stands above it
-    "pipelines": None,
-    "api": None,
+    "runtime": {"core", "attention", "layers", "models", "decoding"},
+    "store": {"core", "models", "data.text"},
+}
+# The upper half puts it together, in a strict order: a room sees the lower half and the rooms before it.
+UPPER = ["pipelines", "evaluation", "runs", "api"]
+ALLOWED: dict[str, set[str]] = {
+    **LOWER,
+    **{room: {*LOWER, *UPPER[:place]} for place, room in enumerate(UPPER)},
     "cli": {"core", "api"},
     "server": {"core", "api"},
 }
-ABOVE_API = {"cli", "server"}
+# `import regard` alone, and what it gives, is the public face; it may be used by whoever may use the api.
+IN_THE_ROOT = {"__init__.py": "api", "api.py": "api", "__main__.py": "cli"}
 
 
-def package(path: Path) -> str:
-    """The top-level part of regard that a file belongs to; files directly in the package are the api."""
+def room_of(path: Path) -> str:
     first = path.relative_to(SOURCE).parts[0]
-    if first == "__main__.py":
-        return "cli"
-    return "api" if first.endswith(".py") else first
+    return IN_THE_ROOT[first] if first.endswith(".py") else first
 
 
 def imported(path: Path) -> set[str]:
-    """The parts of regard that a file imports, inside functions too. `import regard` alone is the public face."""
-    found = set()
+    """The modules of regard that a file imports, inside functions too, or names in a string for a later import."""
+    modules = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            modules = (
-                [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "regard" else [node.module]
-            )
-        else:
-            continue
-        for module in modules:
-            parts = module.split(".")
-            if parts[0] == "regard":
-                found.add(parts[1] if len(parts) > 1 and parts[1] in ALLOWED else "api")
-    return found
+            modules |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and (name := MODULE.fullmatch(node.value)):
+            modules |= {node.value} if name[1] in ALLOWED else set()  # others name a file's format
+    return {module for module in modules if module.split(".")[0] == "regard"}
+
+
+def wrong_imports(own: str, modules: set[str]) -> list[str]:
+    """Those that point the wrong way. A room may be allowed whole ("data") or in part ("data.text")."""
+
+    def allowed(module: str) -> bool:
+        name = module.removeprefix("regard").removeprefix(".")
+        if name.split(".")[0] not in ALLOWED:
+            name = "api"
+        return any(f"{name}.".startswith(f"{room}.") for room in {own, *ALLOWED[own]})
+
+    return sorted(module for module in modules if not allowed(module))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_one_way(path):
-    own = package(path)
-    allowed = set(ALLOWED) - ABOVE_API if ALLOWED[own] is None else ALLOWED[own]
-    wrong = imported(path) - allowed - {own}
-    assert not wrong, f"{own} must not import {', '.join(sorted(wrong))}"
+    own = room_of(path)
+    wrong = wrong_imports(own, imported(path))
+    assert not wrong, f"{own} must not import {', '.join(wrong)}"
 
 
 def test_the_import_test_can_fail(tmp_path):
     bad = tmp_path / "bad.py"
     bad.write_text("def f():\n    from regard.layers.block import stack\n")
-    assert imported(bad) == {"layers"}
-    bad.write_text("import regard\nfrom regard import api, cli\n")
-    assert imported(bad) == {"api", "cli"}
+    assert wrong_imports("attention", imported(bad)) == ["regard.layers.block.stack"]
+    assert not wrong_imports("models", imported(bad))
+    bad.write_text("import regard\nfrom regard import api, cli\nJOBS = 'regard.runs.jobs'\n")
+    assert wrong_imports("api", imported(bad)) == ["regard.cli"]
+    assert wrong_imports("runs", imported(bad)) == ["regard", "regard.api", "regard.cli"]
+    assert wrong_imports("evaluation", imported(bad)) == ["regard", "regard.api", "regard.cli", "regard.runs.jobs"]
+    bad.write_text("from regard.data import images\nfrom regard.data.text import Tokenizer\n")
+    assert wrong_imports("store", imported(bad)) == ["regard.data.images"]
+
+
+def test_the_upper_rooms_stand_in_a_strict_order():
+    for place, room in enumerate(UPPER):
+        assert not ALLOWED[room] & set(UPPER[place:])
+        assert not any(room in allowed for allowed in LOWER.values())
+
+
+def test_every_room_is_known():
+    rooms = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert rooms <= ALLOWED.keys()
+    assert {path.name for path in SOURCE.glob("*.py")} == IN_THE_ROOT.keys()
 
 
 @pytest.mark.parametrize("name", ["src", "tests", "benchmarks"])

@@ -73,9 +73,9 @@ def test_masked_keys_weigh_zero_and_change_nothing(score, chooser):
     changed = keys.detach().clone(), values.detach().clone()
     for tensor in changed:
         tensor[:, :, 3:] = 99.0
-    one = regard.attend(query, keys, values, score=score, chooser=chooser, mask=hidden).context
-    other = regard.attend(query, *changed, score=score, chooser=chooser, mask=hidden).context
-    torch.testing.assert_close(one, other)
+    first = regard.attend(query, keys, values, score=score, chooser=chooser, mask=hidden).context
+    second = regard.attend(query, *changed, score=score, chooser=chooser, mask=hidden).context
+    torch.testing.assert_close(first, second)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -108,8 +108,8 @@ def test_fused_equals_explicit(score, name):
     plain = explicit(*leaves, score, softmax, mask)
     torch.testing.assert_close(fast, plain, atol=1e-5, rtol=0)
     every = [*leaves, *score.parameters()]
-    for one, other in zip(gradients(fast, every), gradients(plain, every), strict=True):
-        torch.testing.assert_close(one, other, atol=1e-4, rtol=0)
+    for gradient, expected in zip(gradients(fast, every), gradients(plain, every), strict=True):
+        torch.testing.assert_close(gradient, expected, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("bias_grad", [False, True])
@@ -122,8 +122,8 @@ def test_fused_equals_explicit_with_a_bias(masked, bias_grad):
     plain = explicit(*leaves[:3], score, softmax, mask, leaves[3])
     torch.testing.assert_close(fast, plain, atol=1e-5, rtol=0)
     every = leaves if bias_grad else leaves[:3]
-    for one, other in zip(gradients(fast, every), gradients(plain, every), strict=True):
-        torch.testing.assert_close(one, other, atol=1e-4, rtol=0)
+    for gradient, expected in zip(gradients(fast, every), gradients(plain, every), strict=True):
+        torch.testing.assert_close(gradient, expected, atol=1e-4, rtol=0)
 
 
 @given(
@@ -191,9 +191,9 @@ def test_a_mask_object_means_the_same_with_fewer_axes():
     pairs = torch.rand(2, 5, 7) > 0.3
     for chooser in ("softmax", "sparsemax"):
         three = [x[:, 0] for x in (query, keys, values)]
-        one = regard.attend(*three, mask=pairs, chooser=chooser).context
-        other = regard.attend(*three, mask=Mask(pairs=pairs), chooser=chooser).context
-        torch.testing.assert_close(one, other)
+        context = regard.attend(*three, mask=pairs, chooser=chooser).context
+        expected = regard.attend(*three, mask=Mask(pairs=pairs), chooser=chooser).context
+        torch.testing.assert_close(context, expected)
     centre = torch.rand(2, 5) * 7
     near = regard.attend(*three, mask=regard.around(centre, 2)).weights
     full = regard.attend(query, keys, values, mask=regard.around(centre[:, None], 2)).weights

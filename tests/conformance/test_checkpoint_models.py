@@ -15,7 +15,7 @@ SMALL = {
     "vit": {"image_size": 8, "patch_size": 4, "d_model": 24, "n_layers": 2, "n_heads": 3, "d_ff": 40},
 }
 POSITIONS = lookup.names("regard.attention.positions")
-WRITERS = [
+LANGUAGE_MODELS = [
     *(("gpt2", {"position": position}) for position in POSITIONS),
     ("gpt2", {"tie": False, "activation": "relu", "scaled": False}),
     ("llama", {}),
@@ -29,7 +29,7 @@ WRITERS = [
     ("gpt2", {"layer_scaled": True}),
 ]
 HEADS = ("none", "masked_lm", "next_sentence", "pretraining", "classes", "token_classes", "span", "sentence")
-READERS = [
+OTHER_MODELS = [
     *(("bert", {"head": head, "n_labels": 3}) for head in HEADS),
     ("bert", {"head": "masked_lm", "tie": False}),
     ("bert", {"head": "sentence", "pooling": "first"}),
@@ -77,7 +77,7 @@ def numbers(output):
     ]
 
 
-@pytest.mark.parametrize(("name", "options"), WRITERS, ids=name_of)
+@pytest.mark.parametrize(("name", "options"), LANGUAGE_MODELS, ids=name_of)
 def test_one_token_at_a_time_equals_all_at_once(name, options):
     model = make(name, options).eval()
     ids = inputs(name, (9, 9))["input_ids"]
@@ -90,7 +90,7 @@ def test_one_token_at_a_time_equals_all_at_once(name, options):
 
 
 @pytest.mark.parametrize("left", [False, True])
-@pytest.mark.parametrize(("name", "options"), WRITERS, ids=name_of)
+@pytest.mark.parametrize(("name", "options"), LANGUAGE_MODELS, ids=name_of)
 def test_padding_on_either_side_changes_nothing(name, options, left):
     model, lengths = make(name, options).eval(), (5, 3, 8)
     some = inputs(name, lengths, left=left)
@@ -102,7 +102,7 @@ def test_padding_on_either_side_changes_nothing(name, options, left):
             torch.testing.assert_close(together[row, real], alone, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("name", "options"), READERS, ids=name_of)
+@pytest.mark.parametrize(("name", "options"), OTHER_MODELS, ids=name_of)
 def test_the_rest_of_the_batch_changes_nothing(name, options):
     model, lengths = make(name, options).eval(), (5, 3, 8)
     some = inputs(name, lengths)
@@ -113,23 +113,23 @@ def test_the_rest_of_the_batch_changes_nothing(name, options):
                 key: value[row : row + 1] if name == "vit" else value[row : row + 1, :length]
                 for key, value in some.items()
             }
-            for one, other in zip(together, numbers(model(**cut)), strict=True):
-                wanted = one[row : row + 1, :length] if name != "vit" and one.dim() == 3 else one[row : row + 1]
+            for whole, other in zip(together, numbers(model(**cut)), strict=True):
+                wanted = whole[row : row + 1, :length] if name != "vit" and whole.dim() == 3 else whole[row : row + 1]
                 torch.testing.assert_close(wanted, other, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("name", "options"), [*WRITERS, *READERS], ids=name_of)
+@pytest.mark.parametrize(("name", "options"), [*LANGUAGE_MODELS, *OTHER_MODELS], ids=name_of)
 def test_saved_and_loaded_without_allocating_twice(name, options, tmp_path):
     model = make(name, options).eval()
     weights.write(tmp_path / "model.safetensors", model.state_dict())
     empty = make_model(name, model.config, empty=True)
     assert all(parameter.is_meta for parameter in empty.parameters())
-    weights.load_into(empty, weights.aligned(weights.read(tmp_path / "model.safetensors")))
-    for one, other in zip(numbers(empty.eval()(**inputs(name))), numbers(model(**inputs(name))), strict=True):
-        assert torch.equal(one, other)
+    weights.load_into(empty, weights.aligned(weights.read_tensors(tmp_path / "model.safetensors")))
+    for tensor, expected in zip(numbers(empty.eval()(**inputs(name))), numbers(model(**inputs(name))), strict=True):
+        assert torch.equal(tensor, expected)
 
 
-@pytest.mark.parametrize(("name", "options"), [*WRITERS, *READERS], ids=name_of)
+@pytest.mark.parametrize(("name", "options"), [*LANGUAGE_MODELS, *OTHER_MODELS], ids=name_of)
 def test_watching_changes_no_bit_and_sees_every_layer(name, options):
     model, some = make(name, options), inputs(name)
     torch.manual_seed(3)
@@ -137,28 +137,33 @@ def test_watching_changes_no_bit_and_sees_every_layer(name, options):
     torch.manual_seed(3)
     with regard.watch() as record:
         watched = numbers(model(**some))
-    assert all(torch.equal(one, other) for one, other in zip(alone, watched, strict=True))
+    assert all(torch.equal(tensor, expected) for tensor, expected in zip(alone, watched, strict=True))
     side = "decoder" if name in ("gpt2", "llama") else "encoder"
     assert record.sites == [f"{side}.{layer}.self" for layer in range(2)]
     assert record[f"{side}.0.self"].weights.shape[1] == SMALL[name]["n_heads"]
 
 
-@pytest.mark.parametrize(("name", "options"), [*WRITERS, *READERS], ids=name_of)
+@pytest.mark.parametrize(("name", "options"), [*LANGUAGE_MODELS, *OTHER_MODELS], ids=name_of)
 def test_every_parameter_learns_in_either_precision(name, options):
     for low in (False, True):
         model = make(name, options)
         with torch.autocast("cpu", torch.bfloat16, enabled=low):
-            said = numbers(model(**inputs(name)))
+            outputs = numbers(model(**inputs(name)))
             weighed = [
-                (one.float() * torch.randn(one.shape, generator=torch.Generator().manual_seed(5))).sum() for one in said
+                (output.float() * torch.randn(output.shape, generator=torch.Generator().manual_seed(5))).sum()
+                for output in outputs
             ]
         sum(weighed).backward()
-        silent = [key for key, one in model.named_parameters() if one.grad is None or not one.grad.abs().sum() > 0]
+        silent = [
+            key
+            for key, parameter in model.named_parameters()
+            if parameter.grad is None or not parameter.grad.abs().sum() > 0
+        ]
         # A key's bias moves all scores of a row alike; positions past the input were not used; "sentence" keeps a
         # pooler that it does not read.
         allowed = ("key.bias", *(("pooler.weight", "pooler.bias") if options.get("head") == "sentence" else ()))
         assert not [key for key in silent if not key.endswith(allowed)]
-        assert all(one.grad.isfinite().all() for one in model.parameters() if one.grad is not None)
+        assert all(parameter.grad.isfinite().all() for parameter in model.parameters() if parameter.grad is not None)
 
 
 @pytest.mark.parametrize(
@@ -181,6 +186,15 @@ def test_published_sizes(name, size, options, millions):
 def test_learned_positions_end_with_a_clear_error(name):
     with pytest.raises(LengthError, match="got 17 tokens, expected at most 16"):
         make(name, {})(**inputs(name, (17,)))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "longest"),
+    [("gpt2", {}, 16), ("gpt2", {"position": "alibi"}, None), ("bert", {}, 16), ("llama", {}, None)],
+)
+def test_the_longest_input_follows_from_the_configuration(name, options, longest):
+    model = make(name, options)
+    assert model.longest == type(model).longest_of(model.config) == longest
 
 
 @pytest.mark.parametrize("scaling", ["none", "linear", "ntk", "llama3", "yarn"])

@@ -9,9 +9,9 @@ from tests.conformance.explained import MAKERS, made
 
 import regard
 from regard import explain as explaining
-from regard import looking
 from regard.core import lookup
 from regard.core.errors import RegardError, UsageError
+from regard.explain import explain, find_method
 
 QUICK = {
     "attribute": {"probes": 2},
@@ -27,7 +27,7 @@ CANNOT = {
     "ablate": ("seq2seq-none",),
     "overview": ("seq2seq-none",),
 }
-ON_TRACES = [name for name in explaining.methods() if looking.wants(name) == "trace"]
+ON_TRACES = [name for name in explaining.method_names() if find_method(name).looks_at == "trace"]
 
 
 def test_every_model_is_covered():
@@ -35,8 +35,8 @@ def test_every_model_is_covered():
 
 
 def test_every_method_says_what_it_does():
-    for name in explaining.methods():
-        function = explaining.method(name)
+    for name in explaining.method_names():
+        function = find_method(name).function
         assert inspect.getdoc(function), name
         assert getattr(explaining, name) is function
 
@@ -68,15 +68,15 @@ def test_heads_add_up_to_what_attention_gives(name):
     sites = {module.site: module for module in model.model.modules() if hasattr(module, "value_path")}
     given = {}
     for site, module in sites.items():
-        module.output.register_forward_hook(lambda _, __, found, site=site: given.update({site: found.detach()}))
+        module.output.register_forward_hook(lambda _, __, output, site=site: given.update({site: output.detach()}))
     trace = regard.trace(model, text, target, value_path=True)
     assert set(sites) <= set(trace.sites)
     for site, module in sites.items():
         module.output._forward_hooks.clear()
-        found = trace[site]
-        product = found.frame @ found.frame.mT
+        recorded_site = trace[site]
+        product = recorded_site.frame @ recorded_site.frame.mT
         torch.testing.assert_close(product, torch.eye(product.shape[1]).expand_as(product), atol=1e-5, rtol=0)
-        added = (found.weights @ found.value_path).sum(1)
+        added = (recorded_site.weights @ recorded_site.value_path).sum(1)
         bias = 0 if module.output.bias is None else module.output.bias
         torch.testing.assert_close(added, given[site] - bias, atol=1e-5, rtol=1e-4)
 
@@ -88,10 +88,10 @@ def test_every_method_on_every_model(name, method):
     options = QUICK.get(method, {})
     if method == "identify" or name in CANNOT.get(method, ()):  # it wants more sentences than one
         with pytest.raises(UsageError) as caught:
-            looking.explain(model, text, target, method=method, **options)
+            explain(model, text, target, method=method, **options)
         assert "\n" not in str(caught.value)
         return
-    result = looking.explain(model, text, target, method=method, **options)
+    result = explain(model, text, target, method=method, **options)
     json.dumps(result.as_dict(), allow_nan=False)
     assert result.statements
     assert result.panels
@@ -106,16 +106,16 @@ def test_a_trace_is_one_file(name, tmp_path):
     assert back.sides == trace.sides
     assert list(back.hidden) == list(trace.hidden)
     assert back.output == json.loads(json.dumps(trace.output))
-    for one, other in zip(back.sites.values(), trace.sites.values(), strict=True):
-        assert (one.name, one.queries, one.keys) == (other.name, other.queries, other.keys)
+    for loaded, original in zip(back.sites.values(), trace.sites.values(), strict=True):
+        assert (loaded.name, loaded.queries, loaded.keys) == (original.name, original.queries, original.keys)
         for part in ("weights", "allowed", "path", "frame"):
-            a, b = getattr(one, part), getattr(other, part)
+            a, b = getattr(loaded, part), getattr(original, part)
             assert (a is None) == (b is None)
             assert a is None or torch.equal(a, b)
     if trace.sites:
-        assert looking.explain(back, method="effective").data["sites"].keys() == trace.sites.keys()
+        assert explain(back, method="effective").data["sites"].keys() == trace.sites.keys()
     with pytest.raises(UsageError, match="runs the model again"):
-        looking.explain(back, method="ablate" if trace.sites else "attribute")
+        explain(back, method="ablate" if trace.sites else "attribute")
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -130,11 +130,11 @@ def test_a_batch_gives_what_each_row_gives_alone(name):
     for site in alone.sites:
         torch.testing.assert_close(together.heads(site, 1), alone.heads(site), atol=1e-5, rtol=1e-4)
     if alone.sites:
-        one = looking.explain(together, method="effective", row=1).data["sites"]
-        other = looking.explain(alone, method="effective").data["sites"]
-        for site in one:
-            assert one[site]["null_dimension"] == other[site]["null_dimension"]
-            assert one[site]["correlation"] == pytest.approx(other[site]["correlation"], abs=1e-3)
+        batched = explain(together, method="effective", row=1).data["sites"]
+        single = explain(alone, method="effective").data["sites"]
+        for site in batched:
+            assert batched[site]["null_dimension"] == single[site]["null_dimension"]
+            assert batched[site]["correlation"] == pytest.approx(single[site]["correlation"], abs=1e-3)
 
 
 def test_what_is_not_there_is_said():

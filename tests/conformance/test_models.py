@@ -1,4 +1,4 @@
-"""What every model that writes token by token must keep, found by folder listing, in many configurations."""
+"""What every model that generates token by token must keep, found by folder listing, in many configurations."""
 
 import pytest
 import torch
@@ -52,7 +52,7 @@ def batch(lengths=((5, 4), (3, 6), (8, 2))) -> Batch:
 
 
 def logits(model: torch.nn.Module, some: Batch) -> torch.Tensor:
-    return model.output(model(some["source"], some["source_mask"], some["target"][:, :-1]))
+    return model(some["source"], some["source_mask"], some["target"][:, :-1]).logits
 
 
 def test_every_model_is_covered():
@@ -61,15 +61,28 @@ def test_every_model_is_covered():
     assert set(lookup.names(models.__name__)) == {*SMALL, *OTHERS}
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "longest"),
+    [
+        ("transformer", {"position": "learned", "max_len": 9}, 9), ("transformer", {"position": "rotary"}, None),
+        ("seq2seq", {"score": "location", "max_len": 9}, 9), ("seq2seq", {"score": "dot"}, None),
+        ("seq2seq", {"score": "location", "attention": "none"}, None),
+    ],
+)  # fmt: skip
+def test_the_longest_input_follows_from_the_configuration(name, options, longest):
+    model = make(name, options)
+    assert model.longest == type(model).longest_of(model.config) == longest
+
+
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=IDS)
 def test_one_token_at_a_time_equals_all_at_once(name, options):
     model, some = make(name, options).eval(), batch()
     whole = logits(model, some)
     with torch.no_grad():
         state = model.begin({"source": some["source"], "source_mask": some["source_mask"]})
-        one = [model.step(some["target"][:, t : t + 1], state) for t in range(3)]
+        steps = [model.step(some["target"][:, t : t + 1], state) for t in range(3)]
         rest = model.step(some["target"][:, 3:-1], state)
-    torch.testing.assert_close(torch.stack(one, 1), whole[:, :3], atol=1e-5, rtol=0)
+    torch.testing.assert_close(torch.stack(steps, 1), whole[:, :3], atol=1e-5, rtol=0)
     torch.testing.assert_close(rest, whole[:, -1], atol=1e-5, rtol=0)
 
 
@@ -79,13 +92,11 @@ def test_the_rest_of_the_batch_changes_nothing(name, options):
     together = logits(model, batch(lengths))
     some = batch(lengths)
     for row, (s, t) in enumerate(lengths):
-        alone = model.output(
-            model(
-                some["source"][row : row + 1, :s],
-                some["source_mask"][row : row + 1, :s],
-                some["target"][row : row + 1, : t + 1],
-            )
-        )
+        alone = model(
+            some["source"][row : row + 1, :s],
+            some["source_mask"][row : row + 1, :s],
+            some["target"][row : row + 1, : t + 1],
+        ).logits
         torch.testing.assert_close(together[row : row + 1, : t + 1], alone, atol=1e-5, rtol=0)
 
 
@@ -95,7 +106,7 @@ def test_saved_and_loaded_without_allocating_twice(name, options, tmp_path):
     weights.write(tmp_path / "model.safetensors", model.state_dict())
     empty = make_model(name, model.config, empty=True)
     assert all(parameter.is_meta for parameter in empty.parameters())
-    weights.load_into(empty, weights.aligned(weights.read(tmp_path / "model.safetensors")))
+    weights.load_into(empty, weights.aligned(weights.read_tensors(tmp_path / "model.safetensors")))
     assert torch.equal(logits(empty.eval(), batch()), logits(model.eval(), batch()))
 
 

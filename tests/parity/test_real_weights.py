@@ -18,7 +18,7 @@ from tests.parity.conftest import transformers
 import regard
 import regard.api
 from regard.data.glue import TASKS
-from regard.tasks import metrics
+from regard.evaluation import metrics
 
 ROOT = Path(__file__).parents[2]
 

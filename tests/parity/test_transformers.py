@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from tests.parity.conftest import BERT, GPT2, LLAMA, MARIAN, VIT, make, reopened
 
 import regard
-from regard import foreign
+from regard.store.formats import hf as hf_format
 
 TEXT = [
     ("BertModel", "BertConfig", BERT),
@@ -166,7 +166,7 @@ def generated(theirs, **inputs):
 @pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize(("kind", "config", "options"), WRITERS, ids=name_of)
 def test_language_models_write_the_same_tokens(kind, config, options, beam, written):
-    from regard.decoding import Search
+    from regard.core.search import Search
 
     theirs = make(kind, config, **options)
     ours = regard.load(written(theirs))
@@ -210,7 +210,7 @@ def test_there_and_back(kind, config, options, written, tmp_path):
     same = kind.replace("Mistral", "Llama") if options.get("sliding_window", 3) is None else kind  # the same shape
     first = written(make(kind, config, **options))
     regard.load(first).save(tmp_path / "ours")
-    foreign.save(tmp_path / "again", regard.load(tmp_path / "ours").stored)
+    hf_format.save(tmp_path / "again", regard.load(tmp_path / "ours").stored)
     before, after = load_file(first / "model.safetensors"), load_file(tmp_path / "again" / "model.safetensors")
     if not options.get("tie_word_embeddings", True) and "Bert" in kind:
         del before["cls.predictions.bias"]  # which nothing reads when the output is untied

@@ -7,11 +7,11 @@ import torch
 
 from regard import api
 from regard.cli import main
+from regard.core.search import Search
 from regard.data.text import make_tokenizer
-from regard.decoding import Search
-from regard.folder import ModelFolder
 from regard.models import config_of, make_model
 from regard.pipelines import make_pipeline
+from regard.store import StoredModel
 
 LINES = [
     "the cat sat on the mat",
@@ -30,7 +30,7 @@ def stored(name, task, options, extra=None, tokenizer=None):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
-    return ModelFolder(task, name, config, model, tokenizer, tokenizer, extra=extra or {})
+    return StoredModel(task, name, config, model, tokenizer, tokenizer, extra=extra or {})
 
 
 @pytest.fixture(scope="module")

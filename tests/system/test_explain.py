@@ -12,7 +12,7 @@ from tests.conformance.explained import made
 from tests.system.small_models import fails, run
 
 import regard
-from regard import folder
+from regard import store
 from regard.core import weights
 
 TEXT, TARGET = "the cat sat on the mat", "a dog ran"
@@ -25,7 +25,7 @@ def models(tmp_path_factory):
 
     def path(name):
         if not (root / name).exists():
-            folder.save(root / name, made(name)[0].stored)
+            store.save_model(root / name, made(name)[0].stored)
         return root / name
 
     return path

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention.pooling import LearnedQuery
+from regard.attention.learned_query import LearnedQuery
 from regard.core.batch import Batch
 from regard.layers.recurrent import Recurrent
 from regard.models import config_of, make_model
@@ -50,7 +50,7 @@ def test_sequence_tasks(task, name):
     model.eval()
     some = batch(task, 200)
     with torch.no_grad():
-        guess = model.output(model(some["source"], some["source_mask"], some["target"][:, :-1])).argmax(-1)
+        guess = model(some["source"], some["source_mask"], some["target"][:, :-1]).logits.argmax(-1)
     assert (guess == some["target"][:, 1:]).float().mean() > 0.99
 
 

@@ -10,11 +10,11 @@ import torch
 from tests.system.small_models import LINES, fails, hf, run, stored
 
 import regard
-from regard import foreign
 from regard.core import weights
 from regard.core.errors import RegardError
 from regard.data.text import make_tokenizer
 from regard.pipelines import make_pipeline
+from regard.store.formats import hf as hf_format
 
 
 def test_a_folder_without_a_tokenizer(gpt2, tmp_path, capsys):
@@ -25,7 +25,7 @@ def test_a_folder_without_a_tokenizer(gpt2, tmp_path, capsys):
 
 def test_a_truncated_shard_and_a_missing_one(gpt2, tmp_path, capsys):
     folder = hf(gpt2, tmp_path / "m")
-    tensors = weights.read(folder / "model.safetensors")
+    tensors = weights.read_tensors(folder / "model.safetensors")
     names = sorted(tensors)
     for number, part in enumerate((names[:9], names[9:]), start=1):
         weights.write(folder / f"part-{number}.safetensors", {name: tensors[name] for name in part})
@@ -74,7 +74,7 @@ def test_code_in_a_folder_is_reported_and_never_run(gpt2, tmp_path):
 
 def test_all_that_does_not_fit_is_told_together(gpt2, tmp_path):
     folder = hf(gpt2, tmp_path / "m")
-    tensors = weights.read(folder / "model.safetensors")
+    tensors = weights.read_tensors(folder / "model.safetensors")
     tensors = {name: tensor.clone() for name, tensor in tensors.items()}
     del tensors["transformer.ln_f.bias"]
     tensors["transformer.wpe.weight"] = torch.zeros(3, 24)
@@ -151,7 +151,7 @@ def test_any_of_several_ends_ends_a_text(gpt2):
 
 def test_half_precision_is_opened_as_single(gpt2, tmp_path):
     folder = hf(gpt2, tmp_path / "m")
-    halves = {name: tensor.half() for name, tensor in weights.read(folder / "model.safetensors").items()}
+    halves = {name: tensor.half() for name, tensor in weights.read_tensors(folder / "model.safetensors").items()}
     weights.write(folder / "model.safetensors", halves)
     assert {one.dtype for one in regard.load(folder).parameters()} == {torch.float32}
 
@@ -160,7 +160,7 @@ def test_convert_there_and_back(gpt2, tmp_path, capsys):
     gpt2.save(tmp_path / "ours")
     assert run(capsys, "convert", tmp_path / "ours", tmp_path / "theirs", "--to", "hf")[0] == 0
     assert run(capsys, "convert", tmp_path / "theirs", tmp_path / "again", "--to", "regard")[0] == 0
-    one, other = (weights.read(tmp_path / name / "model.safetensors") for name in ("ours", "again"))
+    one, other = (weights.read_tensors(tmp_path / name / "model.safetensors") for name in ("ours", "again"))
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert "exists already" in fails(capsys, "convert", tmp_path / "ours", tmp_path / "theirs", "--to", "hf")
@@ -174,7 +174,7 @@ def test_what_has_no_counterpart_says_what_differs(tmp_path):
     options = {**sizes, "d_ff": 8, "n_encoder_layers": 1, "n_decoder_layers": 1, "order": "pre"}
     model = make_pipeline(stored("transformer", "translation", options, {}, tokenizer))
     with pytest.raises(RegardError, match="got halves False, output_bias False, order 'pre', expected halves True"):
-        foreign.save(tmp_path, model.stored)
+        hf_format.save(tmp_path, model.stored)
 
 
 def test_a_recurrent_translator_has_no_counterpart(tmp_path):
@@ -187,4 +187,4 @@ def test_a_recurrent_translator_has_no_counterpart(tmp_path):
     }
     model = make_pipeline(stored("seq2seq", "translation", sizes, {}, tokenizer))
     with pytest.raises(RegardError, match="a seq2seq has no counterpart"):
-        foreign.save(tmp_path, model.stored)
+        hf_format.save(tmp_path, model.stored)

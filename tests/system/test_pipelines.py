@@ -137,4 +137,5 @@ def test_images_of_every_kind(vit, tmp_path, capsys):
 def test_a_verb_that_the_model_has_not_says_what_it_has(gpt2, tmp_path, capsys):
     gpt2.save(tmp_path / "m")
     said = fails(capsys, "classify", tmp_path / "m", "text")
-    assert "classify needs a model with a classifier: got a gpt2 for language model. This one can generate." in said
+    assert "classify needs a model with a classifier: got a gpt2 for language model" in said
+    assert "This one can generate and explain." in said

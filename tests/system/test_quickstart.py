@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from regard import quickstart
 from regard.data.datasets import expressions
-from regard.recipe import Recipe
+from regard.runs import quickstart
+from regard.runs.parsing import parse_recipe
 
 COMMAND = Path(sys.executable).parent / "regard"
 
 
 def test_its_recipe_is_a_recipe_like_any_other(tmp_path):
-    assert Recipe.parse(quickstart.recipe(tmp_path)).model.name == "transformer"
+    assert parse_recipe(quickstart.recipe(tmp_path)).model.name == "transformer"
 
 
 def test_what_it_is_tested_with_occurs_nowhere_in_training():

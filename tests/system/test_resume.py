@@ -47,7 +47,10 @@ def kill_after(command: list, updates: int, delay: float) -> None:
 
 def final(out: Path, step: int) -> dict[str, torch.Tensor]:
     folder = out / "checkpoints" / f"step-{step:08d}"
-    return {**weights.read(folder / "model.safetensors"), **weights.read(folder / "training.safetensors")}
+    return {
+        **weights.read_tensors(folder / "model.safetensors"),
+        **weights.read_tensors(folder / "training.safetensors"),
+    }
 
 
 def check(steady: list, tmp_path: Path, kills: int) -> None:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TypeVar, cast
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
@@ -26,7 +27,7 @@ from regard.attention.scores import shared_score
 from regard.attention.stages import Stages, share_heads
 from regard.core import taps
 from regard.core.contracts import BiasFunction, Chooser, GainFunction, SamplingChooser, Score
-from regard.core.noise import drop
+from regard.core.fast_dropout import drop
 
 _EVERYTHING = Mask()
 Pairs = TypeVar("Pairs")
@@ -40,13 +41,18 @@ class Attended:
 
     __slots__ = ("_weights", "_work_out", "context", "log_prob")
 
-    def __init__(self, context: Tensor, weights: Tensor | Callable[[], Tensor], log_prob: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        context: Float[Tensor, "*BH Q E_value"],
+        weights: Float[Tensor, "*BH Q K"] | Callable[[], Float[Tensor, "*BH Q K"]],
+        log_prob: Float[Tensor, "*BH Q"] | None = None,
+    ) -> None:
         self.context, self.log_prob = context, log_prob
         self._weights = weights if isinstance(weights, Tensor) else None
         self._work_out = None if isinstance(weights, Tensor) else weights
 
     @property
-    def weights(self) -> Tensor:
+    def weights(self) -> Float[Tensor, "*BH Q K"]:
         if self._weights is None:
             assert self._work_out is not None
             self._weights, self._work_out = self._work_out(), None
@@ -58,9 +64,9 @@ class Attended:
 
 
 def attend(
-    query: Tensor,
-    keys: Tensor,
-    values: Tensor,
+    query: Float[Tensor, "*BH Q E"],
+    keys: Float[Tensor, "*BG K E_key"],
+    values: Float[Tensor, "*BG K E_value"],
     *,
     score: str | Score = "scaled_dot",
     mask: Tensor | Mask | None = None,
@@ -73,8 +79,8 @@ def attend(
 ) -> Attended:
     """Mix `values` by how well `keys` match `query`.
 
-    Shapes: query [B,H,Q,E], keys [B,H,K,E], values [B,H,K,E']; the head axis, or both it and the batch, may be left
-    out. Fewer key heads than query heads is grouped-query attention. `mask` is boolean (True = may attend) or a
+    Shapes: query [B,H,Q,E], keys [B,G,K,E], values [B,G,K,E']; the head axis, or both it and the batch, may be left
+    out. Fewer key heads G than query heads H is grouped-query attention. `mask` is boolean (True = may attend) or a
     `Mask`; a query that may see nothing gets zeros. `bias` is added to the scores, `gain` multiplies the weights; each
     is a tensor that broadcasts to [B,H,Q,K] or a function of the distance (see `core.contracts`). `dropout` drops
     weights now, so pass it in training only. `site` and `value_path` are for those who watch (`core.taps`).
@@ -107,7 +113,7 @@ def attend(
 def solve(stages: Stages) -> Attended:
     """Take the cheapest path that gives the same result."""
     if stages.n_queries == 0 or stages.n_keys == 0:
-        return _nothing(stages)
+        return _zeros(stages)
     part = local.split(stages)
     if part is not None:
         smaller, join = part
@@ -119,7 +125,7 @@ def solve(stages: Stages) -> Attended:
     return _explicit(stages)
 
 
-def choose(stages: Stages) -> tuple[Tensor, Tensor]:
+def choose(stages: Stages) -> tuple[Float[Tensor, "B H Q K"], Float[Tensor, "B H Q K"]]:
     """The stages up to the choice, one by one: weights [B,H,Q,K] before dropout, and the scores that led to them.
 
     A softmax without a graph takes the scores' own memory, so then both are the weights; only samplers read the scores.
@@ -133,22 +139,22 @@ def choose(stages: Stages) -> tuple[Tensor, Tensor]:
         allowed = possible if allowed is None else allowed & possible
         scores = scores.clamp_min(torch.finfo(scores.dtype).min / 4)
     if allowed is None:
-        weights = _soft(scores) if stages.chooser.fused else stages.chooser(scores)
+        weights = _softmax(scores) if stages.chooser.fused else stages.chooser(scores)
     else:
         # Adding and multiplying a small broadcast mask is several times faster on a CPU than filling by condition.
         # Half the lowest number: low enough to weigh exactly 0, with room for any score without becoming −inf.
         permit = allowed.to(scores.dtype)
         scores = scores + (1 - permit) * (torch.finfo(scores.dtype).min / 2)
-        weights = (_soft(scores) if stages.chooser.fused else stages.chooser(scores)).mul(permit)
+        weights = (_softmax(scores) if stages.chooser.fused else stages.chooser(scores)).mul(permit)
     if stages.gain is not None:
         weights = weights * stages.evaluate_gain()
     return weights, scores
 
 
-def _soft(scores: Tensor) -> Tensor:
+def _softmax(scores: Tensor) -> Tensor:
     """Softmax, in the place of scores that nobody else holds: fresh memory costs as much as the arithmetic."""
-    own = scores._base is None and scores.is_contiguous() and not scores.requires_grad
-    return torch.softmax(scores, dim=-1, out=scores) if own else torch.softmax(scores, dim=-1)
+    reusable = scores._base is None and scores.is_contiguous() and not scores.requires_grad
+    return torch.softmax(scores, dim=-1, out=scores) if reusable else torch.softmax(scores, dim=-1)
 
 
 def _explicit(stages: Stages) -> Attended:
@@ -178,7 +184,7 @@ def _fused(stages: Stages, query: Tensor, keys: Tensor, scale: float) -> Tensor:
     )
 
 
-def _nothing(stages: Stages) -> Attended:
+def _zeros(stages: Stages) -> Attended:
     """No query, or no key to look at: zeros, attached to the graph so that gradients are zero and not missing."""
     query, values = stages.query, share_heads(stages.values, stages.query.shape[1])
     weights = (query.sum(-1, keepdim=True) * 0.0).expand(*query.shape[:3], stages.n_keys)

@@ -1,4 +1,4 @@
-"""What a caller of `attend` can get wrong, said before torch says it less clearly."""
+"""Checks of the inputs of `attend`, whose errors are clearer than torch's own."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class MultiHead(nn.Module):
         """Attend to `memory`, or to x itself and, with a `state`, to all the x that came before."""
         query = self._split(self.query(x))
         if memory is None:
-            query, memory = self._recall(query, self.prepare(x), positions, state)
+            query, memory = self._with_past(query, self.prepare(x), positions, state)
         attended = attend(
             query,
             memory.keys,
@@ -110,7 +110,7 @@ class MultiHead(nn.Module):
         slices_HED = self.output.weight.T.unflatten(0, (self.n_heads, self.d_head))
         return share_heads(values, self.n_heads).expand(-1, self.n_heads, -1, -1) @ slices_HED
 
-    def _recall(
+    def _with_past(
         self, query: Tensor, new: KeyValues, positions: Tensor | None, state: State | None
     ) -> tuple[Tensor, KeyValues]:
         keys, values = new

@@ -48,7 +48,8 @@ def _crop(stages: Stages) -> Part | None:
         return None
     real = None if mask.keys is None else mask.keys[:, low:high]
     kept = replace(mask, start=first - low, keys=real)
-    return replace(stages, keys=stages.keys[:, :, low:high], values=stages.values[:, :, low:high], mask=kept), _same
+    keys, values = stages.keys[:, :, low:high], stages.values[:, :, low:high]
+    return replace(stages, keys=keys, values=values, mask=kept), _unchanged
 
 
 def _blocks(stages: Stages) -> Part | None:
@@ -120,5 +121,5 @@ def _gather(stages: Stages, centre: Tensor) -> Part | None:
     return smaller, lambda context: context.unflatten(0, (batch, n_queries)).squeeze(3).transpose(1, 2)
 
 
-def _same(context: Tensor) -> Tensor:
+def _unchanged(context: Tensor) -> Tensor:
     return context

@@ -148,9 +148,9 @@ class Gaussian:
         return torch.exp(-distance.square() / (2 * self.sigma**2))
 
 
-def _least(one: int | None, other: int | None) -> int | None:
-    return min((side for side in (one, other) if side is not None), default=None)
+def _least(*limits: int | None) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _both(one: Tensor | None, other: Tensor | None) -> Tensor | None:
-    return other if one is None else one if other is None else one & other
+def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    return second if first is None else first if second is None else first & second

@@ -58,7 +58,7 @@ def locate(
     return weights
 
 
-def read(memory: Float[Tensor, "B N M"], weights: Float[Tensor, "B H N"]) -> Float[Tensor, "B H M"]:
+def read_memory(memory: Float[Tensor, "B N M"], weights: Float[Tensor, "B H N"]) -> Float[Tensor, "B H M"]:
     return weights @ memory
 
 

@@ -7,11 +7,11 @@ from regard.core.errors import UsageError
 
 def changes(words: list[str]) -> dict[str, str]:
     """`--training.lr 0.1` or `--training.lr=0.1` → {"training.lr": "0.1"}."""
-    found, queue = {}, list(words)
+    changed, queue = {}, list(words)
     while queue:
         word = queue.pop(0)
         name, equals, value = word.removeprefix("--").partition("=")
         if not word.startswith("--") or not (equals or queue):
             raise UsageError(f"cannot read {word!r}", expected="--name value, with a name such as training.lr")
-        found[name] = value if equals else queue.pop(0)
-    return found
+        changed[name] = value if equals else queue.pop(0)
+    return changed

@@ -23,13 +23,13 @@ def run(arguments: argparse.Namespace) -> int:
     from regard import api
 
     model = api.load(arguments.model)
-    found = model.align(arguments.source, arguments.target, **search_options(arguments))
-    shown = found.picture(arguments.site, arguments.head)
+    alignment = model.align(arguments.source, arguments.target, **search_options(arguments))
+    shown = alignment.picture(arguments.site, arguments.head)
     if arguments.out:
-        api.write_alignment(found, arguments.out, site=arguments.site, head=arguments.head)
-        print(f"{arguments.out}  ({len(found.sites)} sites: {', '.join(found.sites)})")
+        api.write_alignment(alignment, arguments.out, site=arguments.site, head=arguments.head)
+        print(f"{arguments.out}  ({len(alignment.sites)} sites: {', '.join(alignment.sites)})")
         return 0
     console = Console(highlight=False)
     console.print(*api.panels_for_terminal(shown, console.width), sep="\n")
-    console.print(f"sites: {', '.join(found.sites)}", markup=False)
+    console.print(f"sites: {', '.join(alignment.sites)}", markup=False)
     return 0

@@ -34,17 +34,17 @@ def run(arguments: argparse.Namespace) -> int:
         pairs = iter([([arguments.question], ["\n".join(api.read_text(arguments.context))])])
     else:
         pairs = (
-            (one[0], one[1]) for one in (columns(lines, 2, "question and context") for lines in batches(arguments))
+            (pair[0], pair[1]) for pair in (columns(lines, 2, "question and context") for lines in batches(arguments))
         )
     for questions, contexts in pairs:
-        for question, found in zip(questions, model.answer(questions, contexts), strict=True):
+        for question, answer in zip(questions, model.answer(questions, contexts), strict=True):
             facts = {
                 "question": question,
-                "answer": found.text,
-                "score": found.score,
-                "start": found.start,
-                "end": found.end,
+                "answer": answer.text,
+                "score": answer.score,
+                "start": answer.start,
+                "end": answer.end,
             }
-            print(json.dumps(facts, ensure_ascii=False) if arguments.json else f"{found.text}\t{found.score:.4f}")
+            print(json.dumps(facts, ensure_ascii=False) if arguments.json else f"{answer.text}\t{answer.score:.4f}")
         sys.stdout.flush()
     return 0

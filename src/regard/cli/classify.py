@@ -24,19 +24,19 @@ def run(arguments: argparse.Namespace) -> int:
     model: Any = opened(arguments.model)
     for lines in batches(arguments):
         results = model.classify(*(columns(lines, 2, "a pair") if arguments.pairs else [lines]))
-        for line, found in zip(lines, results, strict=True):
-            print(_line(line, found, as_json=arguments.json))
+        for line, result in zip(lines, results, strict=True):
+            print(_line(line, result, as_json=arguments.json))
         sys.stdout.flush()
     return 0
 
 
-def _line(line: str, found: Any, *, as_json: bool) -> str:
-    if isinstance(found, list):  # a class for each token
+def _line(line: str, result: Any, *, as_json: bool) -> str:
+    if isinstance(result, list):  # a class for each token
         if as_json:
-            tokens = [{"token": token, "label": one.label, "score": one.score} for token, one in found]
+            tokens = [{"token": token, "label": best.label, "score": best.score} for token, best in result]
             return json.dumps({"input": line, "tokens": tokens}, ensure_ascii=False)
-        return " ".join(f"{token}/{one.label}" for token, one in found)
+        return " ".join(f"{token}/{best.label}" for token, best in result)
     if as_json:
-        facts = {"input": line, "label": found.label, "score": found.score, "scores": found.scores}
+        facts = {"input": line, "label": result.label, "score": result.score, "scores": result.scores}
         return json.dumps(facts, ensure_ascii=False)
-    return f"{found.label}\t{found.score:.4f}\t{line}"
+    return f"{result.label}\t{result.score:.4f}\t{line}"

@@ -64,12 +64,12 @@ def _translations(arguments: argparse.Namespace) -> int:
 def _validate(arguments: argparse.Namespace) -> int:
     from regard import api
 
-    found = api.validate(arguments.model, recipe=arguments.recipe, changes=changes(arguments.rest))
+    numbers = api.validate(arguments.model, recipe=arguments.recipe, changes=changes(arguments.rest))
     if arguments.json:
-        print(json.dumps(found))
+        print(json.dumps(numbers))
         return 0
-    width = max(len(name) for name in found)
-    for name, number in found.items():
+    width = max(len(name) for name in numbers)
+    for name, number in numbers.items():
         print(f"{name:{width}}  {number:.4f}")
     return 0
 

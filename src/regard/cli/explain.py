@@ -63,15 +63,15 @@ def prepare(words: list[str]) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from regard import api, looking
+    from regard import api
 
     if arguments.methods:
         return _list()
-    out = looking.result_file(arguments.out) if arguments.out else None
+    out = api.result_file(arguments.out) if arguments.out else None
     if arguments.method is None:
         arguments.method = "overview" if out is not None and out.suffix == ".html" else "maps"
-    options = api.parsed(arguments.method, _pairs(arguments.given, arguments.rest))
-    needed = api.wants(arguments.method)
+    method = api.find_method(arguments.method)
+    options, needed = method.parsed(_pairs(arguments.given, arguments.rest)), method.looks_at
     if arguments.model is None and needed is not None:
         raise UsageError("no model was given", remedy='Give its folder and a text: regard explain MODEL "text".')
     is_trace = str(arguments.model).endswith(".trace")
@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_kind(model: Any, texts: Any, target: Any) -> None:
     """A file's name where a text belongs would be explained as a text."""
-    if model.stored.task == "image_classification":
+    if "image" in model.accepts:
         if target is not None:
             raise UsageError("an image has no target", got=target, remedy="Give one image; --file takes several.")
     elif isinstance(texts, str) and len(texts) < 256 and Path(texts).suffix and Path(texts).is_file():
@@ -151,14 +151,15 @@ def _pairs(given: list[str], rest: list[str]) -> dict[str, str]:
     """`name=value`, and `name` alone for true."""
     if rest:
         raise UsageError("this is no option", got=rest[0], remedy="Put texts that begin with a dash after --.")
-    return {name: value if equals else "true" for name, equals, value in (one.partition("=") for one in given)}
+    return {name: value if equals else "true" for name, equals, value in (word.partition("=") for word in given)}
 
 
 def _list() -> int:
     from regard import api
 
-    for name, text, options in api.method_list():
-        print(f"{name:<11}{text}")
-        if options:
-            print(f"{'':<11}{'  '.join(options)}")
+    for name in api.method_names():
+        method = api.find_method(name)
+        print(f"{name:<11}{method.summary}")
+        if method.options:
+            print(f"{'':<11}{'  '.join(option.usage() for option in method.options.values())}")
     return 0

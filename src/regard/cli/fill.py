@@ -21,15 +21,18 @@ def run(arguments: argparse.Namespace) -> int:
     for lines in batches(arguments):
         for line, gaps in zip(lines, model.fill(lines, top=arguments.top), strict=True):
             if arguments.json:
-                found = [
-                    [{"token": one.token, "probability": one.probability, "text": one.text} for one in gap]
+                listed = [
+                    [
+                        {"token": candidate.token, "probability": candidate.probability, "text": candidate.text}
+                        for candidate in gap
+                    ]
                     for gap in gaps
                 ]
-                print(json.dumps({"input": line, "gaps": found}, ensure_ascii=False))
+                print(json.dumps({"input": line, "gaps": gaps}, ensure_ascii=False))
                 continue
             for number, gap in enumerate(gaps, start=1):
                 head = f"{number}\t" if len(gaps) > 1 else ""
-                for one in gap:
-                    print(f"{head}{one.probability:.4f}\t{one.text}")
+                for candidate in gap:
+                    print(f"{head}{candidate.probability:.4f}\t{candidate.text}")
         sys.stdout.flush()
     return 0

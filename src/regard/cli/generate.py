@@ -46,9 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.stream and len(prompts) == 1 and not arguments.json:
             _stream(model, prompts[0], arguments.max_tokens, number, options)
         else:
-            for found in model.generate(prompts, max_tokens=arguments.max_tokens, first=number, **options):
-                print(_line(found) if arguments.json else found.prompt + found.text)
-                _tell(model, found)
+            for generated in model.generate(prompts, max_tokens=arguments.max_tokens, first=number, **options):
+                print(_line(generated) if arguments.json else generated.prompt + generated.text)
+                _tell(model, generated)
         sys.stdout.flush()
         number += len(prompts)
     return 0
@@ -62,18 +62,23 @@ def _stream(model: Any, prompt: str, max_tokens: int | None, number: int, option
         shown.append(piece)
         print(piece, end="", flush=True)
 
-    (found,) = model.generate([prompt], max_tokens=max_tokens, first=number, on_text=show, **options)
+    (generated,) = model.generate([prompt], max_tokens=max_tokens, first=number, on_text=show, **options)
     # The last token is handed in with the result, not shown as a step.
-    print(found.text.removeprefix("".join(shown)))
-    _tell(model, found)
+    print(generated.text.removeprefix("".join(shown)))
+    _tell(model, generated)
 
 
-def _tell(model: Any, found: Any) -> None:
-    if found.full:
+def _tell(model: Any, generated: Any) -> None:
+    if generated.full:
         longest = model.model.longest
         print(f"regard: note: the model's positions end after {longest} tokens, and so does the text", file=sys.stderr)
 
 
-def _line(found: Any) -> str:
-    facts = {"prompt": found.prompt, "text": found.text, "log_prob": found.log_prob, "finished": found.finished}
+def _line(generated: Any) -> str:
+    facts = {
+        "prompt": generated.prompt,
+        "text": generated.text,
+        "log_prob": generated.log_prob,
+        "finished": generated.finished,
+    }
     return json.dumps(facts, ensure_ascii=False)

@@ -22,24 +22,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from pathlib import Path
-
     from rich.console import Console
     from rich.table import Table
 
-    from regard import api, quickstart
+    from regard import api
 
     console = Console(highlight=False)
     console.print("\n[bold]1. Train[/] a Transformer on dates and numbers in 12 languages (about 3 minutes on 2 cores)")
-    model = quickstart.train(Path(arguments.out))
+    model, evaluate = api.quickstart(arguments.out)
 
     console.print("\n[bold]2. Test[/] it on days and numbers that it has never seen, in any language")
-    found = quickstart.evaluate(model)
-    console.print(f"   {100 * found.all:.1f} % of {found.count} expressions are exactly right")
+    exact = evaluate()
+    console.print(f"   {100 * exact.all:.1f} % of {exact.count} expressions are exactly right")
     table = Table(box=None, padding=(0, 1))
-    for name in (*found.by_kind, *found.by_language):
+    for name in (*exact.by_kind, *exact.by_language):
         table.add_column(name, justify="right")
-    table.add_row(*(f"{100 * share:.0f}" for share in (*found.by_kind.values(), *found.by_language.values())))
+    table.add_row(*(f"{100 * share:.0f}" for share in (*exact.by_kind.values(), *exact.by_language.values())))
     console.print(table)
 
     console.print("\n[bold]3. Translate[/]")

@@ -27,8 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
     model: Any = opened(arguments.model)
     for lines in batches(arguments):
         first, second = ([lines[0]], [lines[1]]) if arguments.texts else columns(lines, 2, "a pair")
-        for one, other, cosine in zip(first, second, model.similar(first, second), strict=True):
-            facts = {"first": one, "second": other, "cosine": cosine}
-            print(json.dumps(facts, ensure_ascii=False) if arguments.json else f"{cosine:.4f}\t{one}\t{other}")
+        for text, other, cosine in zip(first, second, model.similar(first, second), strict=True):
+            facts = {"first": text, "second": other, "cosine": cosine}
+            print(json.dumps(facts, ensure_ascii=False) if arguments.json else f"{cosine:.4f}\t{text}\t{other}")
         sys.stdout.flush()
     return 0

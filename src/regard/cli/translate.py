@@ -30,12 +30,12 @@ def run(arguments: argparse.Namespace) -> int:
     alignments = open(arguments.alignments, "w", encoding="utf-8") if arguments.alignments else None  # noqa: SIM115
     number = 0
     for lines in chunks():
-        for line, found in zip(lines, model.translate_nbest(lines, first=number, **options), strict=True):
+        for line, translations in zip(lines, model.translate_nbest(lines, first=number, **options), strict=True):
             number += 1
-            for translation in found:
+            for translation in translations:
                 print(_shown(arguments, number, translation, several=several))
             if alignments is not None:
-                seen = model.align(line, tokens=found[0].tokens) if line.strip() else None
+                seen = model.align(line, tokens=translations[0].tokens) if line.strip() else None
                 alignments.write(json.dumps(seen and seen.as_dict(), ensure_ascii=False) + "\n")
         sys.stdout.flush()
     if alignments is not None:

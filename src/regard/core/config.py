@@ -1,7 +1,7 @@
 """Configurations: data that is checked once, at the door, and cannot change afterwards.
 
 A `Config` refuses unknown keys, text where a number is meant, and numbers that are not finite; `Config.parse` reports
-all of that together, in one line. Values are judged as JSON is: a list may fill a tuple, text may fill a path, an
+all of that together, in one line. Values are checked as JSON is: a list may fill a tuple, text may fill a path, an
 integer may fill a float, and a configuration that was dumped parses to an equal one.
 
 Files are JSON, or YAML with the scalars of YAML 1.2: `1e-4` is a number and `no` is a word (Norwegian, to a
@@ -45,7 +45,7 @@ class Config(BaseModel):
             raise ConfigError(f"{where}: " + "; ".join(problems)) from None
 
 
-def read(path: str | Path) -> dict[str, Any]:
+def read_config(path: str | Path) -> dict[str, Any]:
     """The mapping in a YAML or JSON file."""
     path = Path(path)
     if path.suffix not in (".yaml", ".yml", ".json"):
@@ -94,7 +94,7 @@ def _put(data: Any, keys: Sequence[str], value: Any, done: tuple[str, ...]) -> d
 
 
 def _problem(cls: type[BaseModel], error: ErrorDetails, data: Any) -> str:
-    (path, known), says = _locate(cls, error["loc"], data), error["msg"]
+    (path, known), message = _locate(cls, error["loc"], data), error["msg"]
     if error["type"] == "missing":
         return f"{path} is missing"
     if error["type"] == "extra_forbidden":
@@ -102,8 +102,8 @@ def _problem(cls: type[BaseModel], error: ErrorDetails, data: Any) -> str:
         return f"{path} is unknown: " + (f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}")
     if error["type"] in ("value_error", "assertion_error"):
         return f"{path}: {error['ctx']['error']}".removeprefix(": ")
-    joint = " " if says.startswith("Input should") else ": "
-    return f"{path}{joint}{says.removeprefix('Input ')}, got {reprlib.repr(error['input'])}".lstrip(": ")
+    joint = " " if message.startswith("Input should") else ": "
+    return f"{path}{joint}{message.removeprefix('Input ')}, got {reprlib.repr(error['input'])}".lstrip(": ")
 
 
 def _locate(cls: type[BaseModel], location: tuple[int | str, ...], data: Any) -> tuple[str, list[str]]:
@@ -143,15 +143,15 @@ def _load(text: str, source: str, *, as_json: bool = False) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_unique) if as_json else yaml.load(text, _Loader)
     except json.JSONDecodeError as error:
-        says, line = error.msg, f" in line {error.lineno}"
+        message, line = error.msg, f" in line {error.lineno}"
     except yaml.MarkedYAMLError as error:
-        says = ", ".join(filter(None, (error.context, error.problem)))
+        message = ", ".join(filter(None, (error.context, error.problem)))
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
     except RecursionError:
-        says, line = "nested too deeply", ""
+        message, line = "nested too deeply", ""
     except (yaml.YAMLError, ValueError, KeyError) as error:
-        says, line = " ".join(str(error).split()), ""
-    raise ConfigError(f"{source} is not valid {'JSON' if as_json else 'YAML'}{line}", got=says)
+        message, line = " ".join(str(error).split()), ""
+    raise ConfigError(f"{source} is not valid {'JSON' if as_json else 'YAML'}{line}", got=message)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -6,11 +6,12 @@ V vocabulary, P patches. `scores` are before choosing, `weights` after.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
+from regard.core.batch import Batch
 from regard.core.state import State
 
 # bias(query_BHQE, distance) and gain(distance) receive distance = key position − query position, broadcastable to
@@ -74,19 +75,26 @@ class SamplingChooser(Chooser, Protocol):
 
 
 @runtime_checkable
+class Fitted(Protocol):
+    """A model that is not trained by gradients: it sees the data once, and counts, say."""
+
+    def fit(self, batches: Iterable[Batch]) -> None: ...
+
+
+@runtime_checkable
 class Decodable(Protocol):
-    """A model that writes one token at a time; all that it remembers is in the state."""
+    """A model that generates text one token at a time; all that it remembers is in the state."""
 
     coverage_site: str | None
     """The attention site whose weights say which inputs have been used up; None: there is none."""
 
     longest: int | None
-    """The most tokens that either side may have, `</s>` and `<s>` included; None: any number."""
+    """The most tokens that either side may have, beginning and end tokens included; None: any number."""
 
     def begin(self, inputs: Mapping[str, Tensor]) -> State:
-        """Read the inputs (`source` [B,S] and `source_mask` [B,S], say); the state of having written nothing."""
+        """Read the inputs (`source` [B,S] and `source_mask` [B,S], say); the state before the first token."""
         ...
 
     def step(self, tokens: Tensor, state: State) -> Tensor:
-        """Write tokens [B,T] (integers), moving the state on; logits [B,V] of what comes next."""
+        """Take tokens [B,T] (integers) into the state; logits [B,V] of the token that comes next."""
         ...

@@ -1,4 +1,4 @@
-"""Reversible tables between our parameter names and those of a foreign format.
+"""Reversible tables between our parameter names and those of another format.
 
 A table is a list of rules, and each rule works both ways, so the reader and the writer of a format cannot drift apart.
 In a pattern, a placeholder of one letter (`{i}`) stands for digits, a longer one (`{part}`) for a word without a dot;
@@ -132,7 +132,7 @@ class Pack:
 
 @dataclass(frozen=True)
 class Drop:
-    """Foreign buffers that carry no weights: ignored when reading, never written."""
+    """Buffers of the other format that carry no weights: ignored when reading, never written."""
 
     theirs: str
 
@@ -186,8 +186,8 @@ def _convert(
         except WeightsError as error:
             problems["unfit"].append(f"{', '.join(sources)} {error}")
     problems["onto one name"] += [f"{' and '.join(names)} → {name}" for name, names in origins.items() if names[1:]]
-    if found := [f"{kind}: {brief(names)}" for kind, names in problems.items() if names]:
-        raise WeightsError(f"the names do not fit the key map: {'; '.join(found)}")
+    if faults := [f"{kind}: {brief(names)}" for kind, names in problems.items() if names]:
+        raise WeightsError(f"the names do not fit the key map: {'; '.join(faults)}")
     return result
 
 
@@ -196,12 +196,12 @@ def _groups(ways: Sequence[_Way], names: Iterable[str]) -> tuple[dict[_Use, list
     groups: defaultdict[_Use, list[str]] = defaultdict(list)
     problems: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
-        tried = [(index, _regex(source).fullmatch(name)) for index, way in enumerate(ways) for source in way[0]]
-        found = [(index, tuple(sorted(match.groupdict().items()))) for index, match in tried if match]
-        if len(found) == 1:
-            groups[found[0]].append(name)
+        matches = [(index, _regex(source).fullmatch(name)) for index, way in enumerate(ways) for source in way[0]]
+        uses = [(index, tuple(sorted(match.groupdict().items()))) for index, match in matches if match]
+        if len(uses) == 1:
+            groups[uses[0]].append(name)
         else:
-            problems["matched by two rules" if found else "matched by no rule"].append(name)
+            problems["matched by two rules" if uses else "matched by no rule"].append(name)
     return groups, problems
 
 

@@ -32,9 +32,9 @@ def find(package: str, name: str) -> type[Any]:
         raise UnknownName(_kind(package), name, names(package))
     module = importlib.import_module(f"{package}.{name}")
     camel = "".join(part.capitalize() for part in name.split("_"))
-    found = getattr(module, camel + _kind(package).capitalize(), None) or getattr(module, camel, None)
-    assert isinstance(found, type), f"{package}.{name} must define a class named {camel}"
-    return found
+    variant = getattr(module, camel + _kind(package).capitalize(), None) or getattr(module, camel, None)
+    assert isinstance(variant, type), f"{package}.{name} must define a class named {camel}"
+    return variant
 
 
 def build(package: str, name: str, **offers: Any) -> Any:
@@ -43,18 +43,18 @@ def build(package: str, name: str, **offers: Any) -> Any:
     One set of offers serves every variant of a folder: `dot` takes none of `d_query`, `d_key`, `max_len`;
     `location` takes two. An argument that the variant requires and nobody offers is a usage error.
     """
-    found = find(package, name)
-    wanted = inspect.signature(found).parameters
-    given = {key: value for key, value in offers.items() if key in wanted and value is not None}
-    named = {key: p for key, p in wanted.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    variant = find(package, name)
+    parameters = inspect.signature(variant).parameters
+    given = {key: value for key, value in offers.items() if key in parameters and value is not None}
+    named = {key: p for key, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
     missing = [key for key, p in named.items() if p.default is p.empty and key not in given]
     if missing:
-        made = f"{found.__name__}({', '.join(f'{key}=…' for key in missing)})"
+        call = f"{variant.__name__}({', '.join(f'{key}=…' for key in missing)})"
         raise UsageError(
             f"{_kind(package)} {name!r} has weights of its own and needs {', '.join(missing)}",
-            remedy=f"Make it once with {package}.{name}.{made} and pass it instead of the name.",
+            remedy=f"Make it once with {package}.{name}.{call} and pass it instead of the name.",
         )
-    return found(**given)
+    return variant(**given)
 
 
 def _kind(package: str) -> str:

@@ -29,11 +29,11 @@ def check_manifest(folder: Path) -> None:
         expected = {str(name): str(entry["sha256"]) for name, entry in sums.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise WeightsError(f"{folder / NAME} cannot be read", got=type(error).__name__) from None
-    for name, wanted in expected.items():
+    for name, recorded in expected.items():
         path = folder / name
         if path.parent != folder or not path.is_file():
             raise WeightsError(f"{path} is missing", remedy="Copy the folder again, or train it again.")
-        if digest(path) != wanted:
+        if digest(path) != recorded:
             raise WeightsError(
                 f"{path} is damaged",
                 got="another SHA-256 than its manifest says",

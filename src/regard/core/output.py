@@ -1,28 +1,53 @@
-"""What a model returns when it is called: named tensors, None where there is no such head.
+"""What every model returns when it is called: named tensors, None where there is no such thing.
 
 The names of `transformers` are kept (`logits`, `start_logits`, …), so that code written for its models carries over.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True)
 class Output:
-    """`hidden` [B,T,D] are the last states; `logits` those of the model's head."""
+    """`hidden` [B,T,D] are the last states, `logits` those of the model's head.
 
-    hidden: Tensor
-    logits: Tensor | None = None
-    pooled: Tensor | None = None
-    """One vector for the whole input [B,D]."""
-    pair_logits: Tensor | None = None
-    """Whether the second sentence follows the first [B,2]: index 0 says that it does."""
+    Logits over a vocabulary are given as a function, which is called on first use: training works with `hidden`, and
+    never holds all of them at once. They are worked out in the mode (gradients or not) that the model ran in.
+    """
+
+    __slots__ = ("_logits", "_mode", "hidden", "log_prob", "pair_logits", "pooled")
+
+    def __init__(
+        self,
+        hidden: Tensor | None = None,
+        logits: Tensor | Callable[[], Tensor] | None = None,
+        pooled: Tensor | None = None,
+        pair_logits: Tensor | None = None,
+        log_prob: Tensor | None = None,
+    ) -> None:
+        self.hidden = hidden
+        self._logits = logits
+        self._mode = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+        self.pooled = pooled
+        """One vector for the whole input [B,D]."""
+        self.pair_logits = pair_logits
+        """Whether the second sentence follows the first [B,2]: index 0 says that it does."""
+        self.log_prob = log_prob
+        """log p of what was sampled on the way (hard attention, actions); None where nothing was."""
 
     @property
-    def last_hidden_state(self) -> Tensor:
+    def logits(self) -> Tensor | None:
+        if callable(self._logits) and not isinstance(self._logits, Tensor):
+            inference, grad = self._mode
+            with torch.inference_mode(inference), torch.set_grad_enabled(grad):
+                self._logits = self._logits()
+        return self._logits
+
+    @property
+    def last_hidden_state(self) -> Tensor | None:
         return self.hidden
 
     @property

@@ -1,12 +1,12 @@
-"""One place to look inside: attention sites and block outputs report here when somebody watches.
+"""One place to look inside: attention sites and block outputs report here while a `watch` is open.
 
     with regard.watch() as record:
         model(x)
     record["encoder.3.self"].weights      # [B, H, Q, K]
 
-Nobody watching costs one look at a context variable. Being watched never changes a result: the fused kernel still
-makes the output, and the weights are worked out from the query and keys beside it. Who wants to change a result says so
-with `alter`, at the same places. Context variables keep threads and asynchronous tasks apart: each watches only what it
+Without a watch this costs one look at a context variable. Watching never changes a result: the fused kernel still
+makes the output, and the weights are worked out from the query and keys beside it. Results are changed with `alter`,
+at the same places. Context variables keep threads and asynchronous tasks apart: each watches only what it
 runs itself.
 """
 
@@ -65,18 +65,18 @@ class Record:
 
     def calls(self, site: str) -> list[Seen]:
         """Every call of a site: a recurrent decoder calls its aligner once a step."""
-        found = [entry for entry in self.seen if entry.site == site]
-        if not found:
+        calls = [entry for entry in self.seen if entry.site == site]
+        if not calls:
             raise UnknownName("attention site", site, self.sites)
-        return found
+        return calls
 
     def __getitem__(self, site: str) -> Seen:
-        found = self.calls(site)
-        if len(found) > 1:
+        calls = self.calls(site)
+        if len(calls) > 1:
             raise UsageError(
-                f"attention site {site!r} was called {len(found)} times", remedy=f"Use record.calls({site!r})."
+                f"attention site {site!r} was called {len(calls)} times", remedy=f"Use record.calls({site!r})."
             )
-        return found[0]
+        return calls[0]
 
     def __iter__(self) -> Iterator[Seen]:
         return iter(self.seen)
@@ -141,7 +141,7 @@ def alter(changes: Mapping[str, Change]) -> Iterator[None]:
 
 
 def altered(name: str, x: Tensor) -> Tensor:
-    """x, or what somebody wants in its place."""
+    """x after all changes that `alter` asks for at this place."""
     for pattern, change in _changes.get():
         if fnmatch.fnmatchcase(name, pattern):
             x = change(name, x)
@@ -149,7 +149,7 @@ def altered(name: str, x: Tensor) -> Tensor:
 
 
 def watchers(name: str) -> list[Record]:
-    """Those who watch `name` just now; almost always nobody."""
+    """The records of all watches that match `name`; almost always none."""
     records = _watchers.get()
     return [record for record in records if record.wants(name)] if records else []
 
@@ -163,27 +163,27 @@ def report(
     value_path: Callable[[Tensor], Tensor] | None,
     allowed: Callable[[], Tensor | None],
 ) -> None:
-    """Tell whoever watches `site`; the functions are only called when their answer is wanted."""
+    """Add a call of `site` to the records that watch it; the functions are only called for records that need them."""
     for record in watchers(site):
-        kept = (lambda x: x) if record.graph else Tensor.detach
+        keep = (lambda x: x) if record.graph else Tensor.detach
         entry = Seen(site)
         entry.query_labels, entry.key_labels = record.labels_of(site)
         if record.want_weights:
-            entry.weights = kept(weights())
+            entry.weights = keep(weights())
         if record.want_weights or record.want_parts:
             entry.allowed = allowed()
         if record.want_slices and value_path is not None:
             unit = torch.eye(values.shape[3], dtype=values.dtype, device=values.device)
-            entry.slices = kept(value_path(unit.expand(1, values.shape[1], -1, -1)))[0]
+            entry.slices = keep(value_path(unit.expand(1, values.shape[1], -1, -1)))[0]
         if record.want_parts:
-            entry.query, entry.keys, entry.values = kept(query), kept(keys), kept(values)
+            entry.query, entry.keys, entry.values = keep(query), keep(keys), keep(values)
         if record.want_path and value_path is not None:
-            entry.value_path = kept(value_path(values))
+            entry.value_path = keep(value_path(values))
         record.seen.append(entry)
 
 
 def point(name: str, hidden: Tensor) -> Tensor:
-    """A place on the way [B,T,D], such as the output of a block: whoever watches is told, whoever alters is asked."""
+    """States [B,T,D] at a named place, such as the output of a block: changed by `alter`, then recorded by `watch`."""
     hidden = altered(name, hidden)
     for record in watchers(name):
         if not record.want_hidden:

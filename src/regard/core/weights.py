@@ -36,17 +36,17 @@ _WHOLES = {torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int
 _CODES = {**_FLOATS, **_WHOLES, torch.bool: "BOOL"}
 
 
-def read(path: str | Path, *, names: Iterable[str] | None = None) -> dict[str, Tensor]:
+def read_tensors(path: str | Path, *, names: Iterable[str] | None = None) -> dict[str, Tensor]:
     """The tensors of a file, of an index of shards, or of a folder that holds either; only `names`, if given."""
-    wanted, tensors = None if names is None else set(names), dict[str, Tensor]()
+    asked, tensors = None if names is None else set(names), dict[str, Tensor]()
     files, promised = _files(Path(path))
     for file in files:
         with _opened(file) as stored:
             tied = json.loads((stored.metadata() or {}).get(_TIED, "{}"))
             fetch = functools.cache(stored.get_tensor)
             sources = {**{name: name for name in stored.keys()}, **tied}  # noqa: SIM118 (it is no mapping)
-            tensors |= {name: fetch(sources[name]) for name in sources if wanted is None or name in wanted}
-    if lacking := (promised if wanted is None else wanted) - tensors.keys():
+            tensors |= {name: fetch(sources[name]) for name in sources if asked is None or name in asked}
+    if lacking := (promised if asked is None else asked) - tensors.keys():
         raise WeightsError(f"{path} lacks {brief(sorted(lacking))}", remedy="Check the names, or download it again.")
     return tensors
 
@@ -64,9 +64,9 @@ def write(path: str | Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[
     """Store the tensors in one file. Equal calls give equal bytes; a failure leaves the former file as it was."""
     if Path(path).suffix not in _SUFFIXES:
         raise WeightsError(f"{path} is no name for weights", expected=f"a name that ends in {' or '.join(_SUFFIXES)}")
-    bad = [name for name, t in tensors.items() if t.is_meta or t.layout != torch.strided or t.dtype not in _CODES]
-    if bad := bad or [name for name in tensors if name == "__metadata__"]:
-        raise WeightsError(f"cannot store {brief(bad)}", expected=f"dense tensors of {', '.join(_CODES.values())}")
+    refused = [name for name, t in tensors.items() if t.is_meta or t.layout != torch.strided or t.dtype not in _CODES]
+    if refused := refused or [name for name in tensors if name == "__metadata__"]:
+        raise WeightsError(f"cannot store {brief(refused)}", expected=f"dense tensors of {', '.join(_CODES.values())}")
     kept, tied = _untied(tensors)
     try:
         with replacing(path) as file:
@@ -107,14 +107,14 @@ def load_into(
     them all. `strict=False` allows missing and unexpected names, never other shapes. `dtype` casts floating tensors.
     """
     slots = {name: slot for name, slot in module.state_dict(keep_vars=True).items() if isinstance(slot, Tensor)}
-    both = [name for name in slots if name in tensors]
-    given = {id(slots[name]): (slots[name], tensors[name]) for name in reversed(both)}  # tied names share a slot
+    common = [name for name in slots if name in tensors]
+    given = {id(slots[name]): (slots[name], tensors[name]) for name in reversed(common)}  # tied names share a slot
     missing = [name for name, slot in slots.items() if id(slot) not in given]
     unexpected = [name for name in tensors if name not in slots]
     faults = {"missing": missing, "unexpected": unexpected} if strict else {}
-    faults["misfits"] = [fault for name in both if (fault := _misfit(name, tensors[name], *given[id(slots[name])]))]
-    if found := [f"{kind}: {brief(names)}" for kind, names in faults.items() if names]:
-        raise WeightsError(f"the weights do not fit {type(module).__name__}: {'; '.join(found)}")
+    faults["misfits"] = [fault for name in common if (fault := _misfit(name, tensors[name], *given[id(slots[name])]))]
+    if reports := [f"{kind}: {brief(names)}" for kind, names in faults.items() if names]:
+        raise WeightsError(f"the weights do not fit {type(module).__name__}: {'; '.join(reports)}")
     values = _as_slots(given, dtype)
     state = {name: values[id(slot)] for name, slot in slots.items() if id(slot) in values}
     module.load_state_dict(state, strict=False, assign=True)

@@ -71,11 +71,25 @@ def writing(folder: Path, kind: str, types: Mapping[str, str], facts: dict[str, 
 
 def opened(folder: Path, kind: str) -> tuple[dict[str, Array], dict[str, Any]]:
     """The arrays by name, and the facts. Every file is checked against its sum, which reads it once."""
+    meta = _checked_meta(folder, kind)
+    return {name: _mapped(folder / f"{name}.bin", **entry) for name, entry in meta["files"].items()}, meta["facts"]
+
+
+def holds(folder: Path, kind: str) -> bool:
+    """Whether the folder holds finished data of this kind and version, by its `meta.json`; no other file is read."""
+    try:
+        _checked_meta(folder, kind)
+    except DataError:
+        return False
+    return True
+
+
+def _checked_meta(folder: Path, kind: str) -> dict[str, Any]:
+    """`meta.json`, as far as it can be trusted before the files are seen."""
     try:
         meta = json.loads((folder / META).read_bytes())
-        entries = {str(name): dict(entry) for name, entry in meta["files"].items()}
         good = (meta["format"], meta["version"]) == (kind, _VERSION) and isinstance(meta["facts"], dict)
-        for entry in entries.values():
+        for entry in meta["files"].values():
             good &= entry.keys() == {"dtype", "items", "crc32"} and entry["dtype"] in _TYPES
             good &= type(entry["items"]) is int and entry["items"] >= 0
     except OSError as error:
@@ -84,18 +98,18 @@ def opened(folder: Path, kind: str) -> tuple[dict[str, Array], dict[str, Any]]:
         raise DataError(f"{folder / META} is damaged", got=repr(error), remedy=REMEDY) from error
     if not good:
         raise DataError(f"{folder / META} is damaged or of another version", expected=kind, remedy=REMEDY)
-    return {name: mapped(folder / f"{name}.bin", **entry) for name, entry in entries.items()}, meta["facts"]
+    return dict(meta)
 
 
-def mapped(path: Path, *, dtype: str, items: int, crc32: int, remedy: str = REMEDY) -> Array:
+def _mapped(path: Path, *, dtype: str, items: int, crc32: int) -> Array:
     """A file's numbers, once they are known to be what was written."""
     try:
         size, expected = path.stat().st_size, items * np.dtype(dtype).itemsize
         if size != expected:
-            raise DataError(f"{path} is damaged", got=f"{size} bytes", expected=f"{expected} bytes", remedy=remedy)
+            raise DataError(f"{path} is damaged", got=f"{size} bytes", expected=f"{expected} bytes", remedy=REMEDY)
         numbers: Array = np.memmap(path, dtype=dtype, mode="r") if items else np.empty(0, dtype=dtype)
     except OSError as error:
-        raise DataError(f"{path} cannot be read", got=error.strerror, remedy=remedy) from error
+        raise DataError(f"{path} cannot be read", got=error.strerror, remedy=REMEDY) from error
     if zlib.crc32(numbers.data) != crc32:
-        raise DataError(f"{path} is damaged", got="other content than was written", remedy=remedy)
+        raise DataError(f"{path} is damaged", got="other content than was written", remedy=REMEDY)
     return numbers

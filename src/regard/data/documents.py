@@ -22,7 +22,7 @@ from regard.data.arrays import Array
 from regard.data.running_text import RunningText
 from regard.data.text import Tokenizer
 
-_KIND = "regard.documents"
+KIND = "regard.documents"
 _TOGETHER = 4096
 _END = re.compile(r"""(?:(?<=[.!?])|(?<=[.!?]["')\]]))\s+(?=["'(\[]?\s?[A-Z0-9])""")
 _SECTION = re.compile(r" ?(= )+.*( =)+ ?$")
@@ -34,14 +34,14 @@ def sentences(text: RunningText) -> Iterator[str | None]:
         if line is None:
             yield None
         elif not (text.documents == "headings" and _SECTION.match(line.rstrip("\n"))):
-            yield from (found for part in _END.split(line) if (found := part.strip()))
+            yield from (sentence for part in _END.split(line) if (sentence := part.strip()))
 
 
 def encode_documents(text: RunningText, tokenizer: Tokenizer, folder: Path, *, longest: int) -> Sentences:
     """Write the text's sentences as token ids into the folder; one of more than `longest` tokens becomes several."""
     types = {"tokens": arrays.id_type(tokenizer.vocab_size), "sentences": "<i8", "documents": "<i8"}
     stream = sentences(text)
-    with arrays.writing(folder, _KIND, types, {}) as files:
+    with arrays.writing(folder, KIND, types, {}) as files:
         tokens, starts, firsts = files["tokens"], files["sentences"], files["documents"]
         firsts.write([0])
         begun = 0
@@ -73,8 +73,8 @@ class Sentences:
 
     @classmethod
     def open(cls, folder: Path) -> Sentences:
-        found, _ = arrays.opened(folder, _KIND)
-        return cls(found["tokens"], found["sentences"], found["documents"])
+        files, _ = arrays.opened(folder, KIND)
+        return cls(files["tokens"], files["sentences"], files["documents"])
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -85,5 +85,5 @@ class Sentences:
 
     def ids(self, begin: int, end: int) -> list[int]:
         """The tokens of sentences `begin` to `end`."""
-        found: list[int] = self.tokens[self.starts[begin] : self.starts[end]].tolist()
-        return found
+        ids: list[int] = self.tokens[self.starts[begin] : self.starts[end]].tolist()
+        return ids

@@ -1,8 +1,8 @@
-"""The folders of GLUE (Wang et al. 2018) that are judged here: which files and columns they hold, and what is scored.
+"""The tasks of GLUE (Wang et al. 2018): which files and columns their folders hold, and what is scored.
 
 A folder has `train.tsv` and `dev.tsv`, packed (.gz) or not. STS-B may come as the STS benchmark, MRPC as its makers
-gave it out: then there is a test set with answers to judge by, and every tenth training pair is the dev set, to choose
-by (GLUE's own choice of as many pairs is not part of it).
+gave it out: then there is a test set with answers to evaluate on, and every tenth training pair is the dev set, to
+choose by (GLUE's own choice of as many pairs is not part of it).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from regard.core.errors import DataError, UnknownName
-from regard.data.lines import read_lines
+from regard.core.lines import read_lines
 from regard.data.tables import Column, Example, read_examples
 
 _HELD_OUT = 10
@@ -36,16 +36,16 @@ class GlueTask:
 
     def path(self, folder: Path, split: str) -> Path:
         """The file that `train`, `dev` or `test` is read from."""
-        found = self._file(folder, split)
-        if found is None and split == "dev" and self.judged(folder) == "test":
-            found = self._file(folder, "train")
-        if found is None:
+        path = self._file(folder, split)
+        if path is None and split == "dev" and self.scored_split(folder) == "test":
+            path = self._file(folder, "train")
+        if path is None:
             names = " or ".join(self._names(split))
             remedy = f"Give the folder of {self.name}, as GLUE's download makes it."
             raise DataError(f"{folder} lacks {names}", remedy=remedy)
-        return found
+        return path
 
-    def judged(self, folder: Path) -> str:
+    def scored_split(self, folder: Path) -> str:
         """The split to score a finished model on: dev, or the test set where its answers are there."""
         return "dev" if self._file(folder, "test") is None else "test"
 
@@ -53,16 +53,16 @@ class GlueTask:
         """The examples of a split, with the names of their classes."""
         path = self.path(folder, split)
         text, other, label = self._columns(path)
-        found = read_examples(path, text=text, other=other, label=label)
-        if split != "test" and self.judged(folder) == "test":
-            found = [one for row, one in enumerate(found) if (row % _HELD_OUT == 0) == (split == "dev")]
+        examples = read_examples(path, text=text, other=other, label=label)
+        if split != "test" and self.scored_split(folder) == "test":
+            examples = [example for row, example in enumerate(examples) if (row % _HELD_OUT == 0) == (split == "dev")]
         if self.regression:
-            return found
-        for row, example in enumerate(found, 1):
+            return examples
+        for row, example in enumerate(examples, 1):
             if example.label not in self.classes:
                 known = ", ".join(self.classes)
                 raise DataError(f"row {row} of {path} has no class", got=repr(example.label[:40]), expected=known)
-        return [Example(one.text, one.other, self.classes[one.label]) for one in found]
+        return [Example(example.text, example.other, self.classes[example.label]) for example in examples]
 
     def _names(self, split: str) -> list[str]:
         # The test.tsv of GLUE's download holds no answers.
@@ -71,8 +71,8 @@ class GlueTask:
     def _file(self, folder: Path, split: str) -> Path | None:
         if split == "test" and self._file(folder, "dev") is not None:
             return None  # GLUE's own choice stands
-        found = [folder / (name + packed) for name in self._names(split) for packed in ("", ".gz")]
-        return next((path for path in found if path.is_file()), None)
+        paths = [folder / (name + packed) for name in self._names(split) for packed in ("", ".gz")]
+        return next((path for path in paths if path.is_file()), None)
 
     def _columns(self, path: Path) -> tuple[Column, Column | None, Column]:
         if self.name == "STS-B" and next(read_lines(path), "").startswith("index\t"):

@@ -16,8 +16,8 @@ import numpy as np
 from PIL import Image
 
 from regard.core.errors import DataError
+from regard.core.lines import open_bytes
 from regard.data.images import open_image
-from regard.data.lines import open_bytes
 
 Labelled = tuple[Image.Image, int]
 
@@ -147,10 +147,10 @@ class ImageFolder:
     def classes(self) -> list[str]:
         if not self.folder.is_dir():
             raise DataError(f"{self.folder} is no folder", remedy="Give a folder with one subfolder a class.")
-        found = sorted(path.name for path in self.folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-        if not found:
+        names = sorted(path.name for path in self.folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+        if not names:
             raise DataError(f"{self.folder} has no subfolders", expected="one for each class, with images in it")
-        return found
+        return names
 
     def images(self) -> Iterator[Labelled]:
         for number, name in enumerate(self.classes()):

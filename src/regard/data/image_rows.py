@@ -8,7 +8,6 @@ That and the order follow from the seed, the epoch and the image's number alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,14 +15,15 @@ import numpy as np
 import torch
 
 from regard.core.batch import Batch
-from regard.core.errors import DataError, UsageError
+from regard.core.errors import DataError
 from regard.data import arrays
 from regard.data.arrays import Array
 from regard.data.chance import Dice, Ints
+from regard.data.epochs import Epochs
 from regard.data.image_files import ImageSource
 from regard.data.images import ImageForm, Pixels, prepared
 
-_KIND = "regard.images"
+KIND = "regard.images"
 _TOGETHER = 1024
 
 
@@ -42,9 +42,9 @@ class LabelledImages:
 
     @classmethod
     def open(cls, folder: Path) -> LabelledImages:
-        found, facts = arrays.opened(folder, _KIND)
+        files, facts = arrays.opened(folder, KIND)
         shape = -1, int(facts["channels"]), int(facts["size"]), int(facts["size"])
-        return cls(found["pixels"].reshape(shape), found["labels"], np.arange(len(found["labels"])))
+        return cls(files["pixels"].reshape(shape), files["labels"], np.arange(len(files["labels"])))
 
     def split(self, share: float, dice: Dice) -> tuple[LabelledImages, LabelledImages]:
         """All but a random `share`, and that."""
@@ -75,7 +75,7 @@ def encode_images(source: ImageSource, folder: Path, *, size: int, channels: int
     if unknown := [name for name in names if name not in numbers]:
         raise DataError("there are classes that training does not know", got=", ".join(unknown[:5]))
     facts = {"channels": channels, "size": size}
-    with arrays.writing(folder, _KIND, {"pixels": "|u1", "labels": "<i8"}, facts) as files:
+    with arrays.writing(folder, KIND, {"pixels": "|u1", "labels": "<i8"}, facts) as files:
         for image, label in source.images():
             if not 0 <= label < len(names):
                 raise DataError("a label is no class", got=label, expected=f"0 to {len(names) - 1}")
@@ -86,8 +86,11 @@ def encode_images(source: ImageSource, folder: Path, *, size: int, channels: int
     return LabelledImages.open(folder)
 
 
-class ImageRows:
-    """Batches with `pixel_values` [B,C,H,W] and `labels` [B]; without `shuffle` in order and as they are."""
+class ImageRows(Epochs):
+    """Batches with `pixel_values` [B,C,H,W] and `labels` [B]; without `shuffle` in order and as they are.
+
+    Every image is in one batch of an epoch.
+    """
 
     def __init__(
         self,
@@ -100,31 +103,16 @@ class ImageRows:
         flip: bool = False,
         shuffle: bool = True,
     ) -> None:
-        if not 0 <= seed < 2**64:
-            raise UsageError("the seed is out of range", got=seed, expected="0 to 2^64 - 1")
-        self.images, self.form, self.rows, self.seed = images, form, rows, seed
-        self.shift, self.flip, self.shuffle = shift, flip, shuffle
-        self._latest: tuple[int, Ints] | None = None
+        super().__init__(seed=seed, shuffle=shuffle)
+        self.images, self.form, self.rows = images, form, rows
+        self.shift, self.flip = shift, flip
 
-    def batches_in_epoch(self, number: int) -> int:
-        return -(-len(self.images) // self.rows)
+    def plan(self, number: int) -> list[Ints]:
+        count = len(self.images)
+        order = Dice(self.seed, number).order(count) if self.shuffle else np.arange(count)
+        return [order[at : at + self.rows] for at in range(0, count, self.rows)]
 
-    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from batch `start` on; every image is in one of them."""
-        count, order = self.batches_in_epoch(number), self._order(number)
-        if not 0 <= start <= count:
-            raise UsageError(f"epoch {number} has no batch {start}", expected=f"0 to {count}")
-        return (self._batch(order[k * self.rows : (k + 1) * self.rows], number) for k in range(start, count))
-
-    def _order(self, number: int) -> Ints:
-        if not 0 <= number < 2**64:
-            raise UsageError("no such epoch", got=number, expected="0, 1, 2, …")
-        if self._latest is None or self._latest[0] != number:
-            count = len(self.images)
-            self._latest = (number, Dice(self.seed, number).order(count) if self.shuffle else np.arange(count))
-        return self._latest[1]
-
-    def _batch(self, rows: Ints, number: int) -> Batch:
+    def batch(self, rows: Ints, number: int) -> Batch:
         pixels = np.stack([self._changed(row, number) for row in rows.tolist()])
         labels = torch.from_numpy(self.images.labels[self.images.rows[rows]].astype(np.int64))
         return Batch({"pixel_values": self.form.tensor(pixels), "labels": labels}, tuple(rows.tolist()))

@@ -37,7 +37,7 @@ class ImageForm(Config):
         mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.std))
         return (torch.from_numpy(pixels_BCHW).float() / 255 - mean) / std
 
-    def read(self, images: Sequence[str | Path | Image.Image]) -> Tensor:
+    def pixel_values(self, images: Sequence[str | Path | Image.Image]) -> Tensor:
         """`pixel_values` [B,C,H,W] of files or of images that are open already."""
         opened = [image if isinstance(image, Image.Image) else open_image(image) for image in images]
         return self.tensor(np.stack([prepared(image, self.size, self.channels) for image in opened]))
@@ -73,5 +73,5 @@ def prepared(image: Image.Image, size: int, channels: int) -> Pixels:
     image = image.convert("L" if channels == 1 else "RGB")
     if image.size != (size, size):
         image = image.resize((size, size), Image.Resampling.BILINEAR)
-    found: Any = np.asarray(image, dtype=np.uint8)
-    return found[None] if channels == 1 else np.ascontiguousarray(found.transpose(2, 0, 1))
+    pixels: Any = np.asarray(image, dtype=np.uint8)
+    return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))

@@ -1,7 +1,4 @@
-"""Batches of encoded pairs, in an order that follows from the seed and the epoch's number and from nothing else.
-
-So a run that stops inside an epoch goes on with `epoch(number, start=k)`: the plan is made again, and batch k is the
-one that it would have been. A plan sorts all pairs at once in numpy and makes no tensor.
+"""Batches of encoded pairs. A plan sorts all pairs at once in numpy and makes no tensor.
 
 **Budget.** A batch of B pairs, S the longest source and T the longest target in it (specials counted), holds
 B × (S + T) numbers, padding included, and at most 2 × `tokens_per_batch`: that is `tokens_per_batch` for each side on
@@ -17,7 +14,6 @@ are shuffled. How often the same pairs meet again depends on how many pairs ther
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +21,7 @@ import numpy as np
 from regard.core.batch import Batch, pad
 from regard.core.errors import UsageError
 from regard.data.chance import Dice, Ints
+from regard.data.epochs import Epochs
 from regard.data.token_pairs import TokenPairs
 
 
@@ -36,15 +33,19 @@ class _Plan:
     starts: Ints
     turns: Ints
 
-    def batch(self, k: int) -> Ints:
+    def __len__(self) -> int:
+        return len(self.turns)
+
+    def __getitem__(self, k: int, /) -> Ints:
         j = self.turns[k]
         return self.rows[self.starts[j] : self.starts[j + 1]]
 
 
-class Loader:
+class Loader(Epochs):
     """Batches with `source` ids + eos [B,S], `target` bos + ids + eos [B,T], and a mask of each, True at real tokens.
 
-    Without `shuffle` the batches are the same in each epoch, and in order of length; `batch.rows` tells the pairs.
+    Every pair is in exactly one batch of an epoch; `batch.rows` tells the pairs. Without `shuffle` the batches are the
+    same in each epoch, and in order of length.
     """
 
     def __init__(
@@ -52,26 +53,20 @@ class Loader:
     ) -> None:
         if tokens_per_batch < 1:
             raise UsageError("tokens_per_batch is too small", got=tokens_per_batch, expected="1 or more")
-        if not 0 <= seed < 2**64:
-            raise UsageError("the seed is out of range", got=seed, expected="0 to 2^64 - 1")
-        self.pairs, self.tokens_per_batch, self.seed, self.shuffle = pairs, tokens_per_batch, seed, shuffle
+        super().__init__(seed=seed, shuffle=shuffle)
+        self.pairs, self.tokens_per_batch = pairs, tokens_per_batch
         self._pad, self._bos, self._eos = pad, bos, eos
         self._sources: Ints = pairs.source_lengths.astype(np.int64) + 1
         self._targets: Ints = pairs.target_lengths.astype(np.int64) + 2
-        self._latest: tuple[int, _Plan] | None = None
 
-    def batches_in_epoch(self, number: int) -> int:
-        """How many batches there are; this differs a little between epochs."""
-        return len(self._plan(number).turns)
+    def plan(self, number: int) -> _Plan:
+        dice = Dice(self.seed, number) if self.shuffle else None
+        rows = _sorted(self._sources, self._targets, 2 * self.tokens_per_batch, dice)
+        starts = _cut(self._sources[rows], self._targets[rows], 2 * self.tokens_per_batch)
+        count = len(starts) - 1
+        return _Plan(rows, starts, dice.order(count) if dice else np.arange(count))
 
-    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from batch `start` on; every pair is in exactly one batch of the epoch."""
-        plan = self._plan(number)
-        if not 0 <= start <= len(plan.turns):
-            raise UsageError(f"epoch {number} has no batch {start}", expected=f"0 to {len(plan.turns)}")
-        return (self._batch(plan.batch(k)) for k in range(start, len(plan.turns)))
-
-    def _batch(self, rows: Ints) -> Batch:
+    def batch(self, rows: Ints, number: int) -> Batch:
         numbers = tuple(rows.tolist())
         sources = [[*self.pairs.source(row).tolist(), self._eos] for row in numbers]
         targets = [[self._bos, *self.pairs.target(row).tolist(), self._eos] for row in numbers]
@@ -79,19 +74,6 @@ class Loader:
         target_BT, target_mask_BT = pad(targets, value=self._pad)
         tensors = {"source": source_BS, "source_mask": source_mask_BS}
         return Batch({**tensors, "target": target_BT, "target_mask": target_mask_BT}, numbers)
-
-    def _plan(self, number: int) -> _Plan:
-        if not 0 <= number < 2**64:
-            raise UsageError("no such epoch", got=number, expected="0, 1, 2, …")
-        if self._latest is None or self._latest[0] != number:
-            self._latest = (number, self._planned(Dice(self.seed, number) if self.shuffle else None))
-        return self._latest[1]
-
-    def _planned(self, dice: Dice | None) -> _Plan:
-        rows = _sorted(self._sources, self._targets, 2 * self.tokens_per_batch, dice)
-        starts = _cut(self._sources[rows], self._targets[rows], 2 * self.tokens_per_batch)
-        count = len(starts) - 1
-        return _Plan(rows, starts, dice.order(count) if dice else np.arange(count))
 
 
 def _sorted(sources: Ints, targets: Ints, budget: int, dice: Dice | None) -> Ints:

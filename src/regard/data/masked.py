@@ -12,15 +12,14 @@ front.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 
 from regard.core.batch import Batch, pad
-from regard.core.errors import DataError, UsageError
+from regard.core.errors import DataError
 from regard.data.chance import Dice, Ints
 from regard.data.documents import Sentences
+from regard.data.epochs import Epochs
 from regard.data.text import Tokenizer
 
 NOT_ASKED = -100
@@ -28,10 +27,11 @@ CHOSEN, HIDDEN, REPLACED = 0.15, 0.8, 0.1
 _POOL = 50
 
 
-class MaskedRows:
+class MaskedRows(Epochs):
     """Batches with `input_ids`, `attention_mask`, `token_type_ids` and `labels` [B,T], −100 where nothing is asked.
 
     With `pairs` also `pair_labels` [B]: 0 where B follows A, 1 where it is from elsewhere. Without, a row is one text.
+    Every row is in one batch of an epoch.
     """
 
     def __init__(
@@ -45,42 +45,22 @@ class MaskedRows:
         pairs: bool = True,
         shuffle: bool = True,
     ) -> None:
-        if not 0 <= seed < 2**64:
-            raise UsageError("the seed is out of range", got=seed, expected="0 to 2^64 - 1")
+        super().__init__(seed=seed, shuffle=shuffle)
         if pairs and text.documents < 2:
             raise DataError(
                 "pairs of sentences need two documents or more",
                 got=text.documents,
                 remedy="Say how they are separated in data.documents, or set data.next_sentence to false.",
             )
-        self.text, self.tokenizer, self.rows, self.seed = text, tokenizer, rows, seed
-        self.pairs, self.shuffle = pairs, shuffle
+        self.text, self.tokenizer, self.rows, self.pairs = text, tokenizer, rows, pairs
         self.room = max_len - (3 if pairs else 2)
         self._runs = _packed(text, self.room)
-        marks = tokenizer.specials.marks()
+        special_ids = tokenizer.specials.non_text_ids()
         self._words = np.array(
-            [i for i in range(tokenizer.vocab_size) if i not in marks and i != tokenizer.specials.unk]
+            [i for i in range(tokenizer.vocab_size) if i not in special_ids and i != tokenizer.specials.unk]
         )
-        self._latest: tuple[int, list[Ints]] | None = None
 
-    def batches_in_epoch(self, number: int) -> int:
-        return len(self._plan(number))
-
-    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from batch `start` on; every row is in one of them."""
-        plan = self._plan(number)
-        if not 0 <= start <= len(plan):
-            raise UsageError(f"epoch {number} has no batch {start}", expected=f"0 to {len(plan)}")
-        return (self._batch(rows, number) for rows in plan[start:])
-
-    def _plan(self, number: int) -> list[Ints]:
-        if not 0 <= number < 2**64:
-            raise UsageError("no such epoch", got=number, expected="0, 1, 2, …")
-        if self._latest is None or self._latest[0] != number:
-            self._latest = (number, self._planned(number))
-        return self._latest[1]
-
-    def _planned(self, number: int) -> list[Ints]:
+    def plan(self, number: int) -> list[Ints]:
         """Rows of like length together: within pools of some batches, which are drawn anew in each epoch."""
         lengths = self.text.starts[self._runs[:, 2]] - self.text.starts[self._runs[:, 1]]
         dice = Dice(self.seed, number)
@@ -90,7 +70,7 @@ class MaskedRows:
         batches = [order[at : at + self.rows] for at in range(0, len(order), self.rows)]
         return [batches[k] for k in dice.order(len(batches))] if self.shuffle else batches
 
-    def _batch(self, rows: Ints, number: int) -> Batch:
+    def batch(self, rows: Ints, number: int) -> Batch:
         made = [self._row(row, Dice(self.seed, number, row)) for row in rows.tolist()]
         input_ids, attention_mask = pad([ids for ids, _, _, _ in made], value=self.tokenizer.pad)
         tensors = {

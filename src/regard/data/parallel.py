@@ -6,16 +6,36 @@ Everything streams: a corpus may be larger than memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
 
 from regard.core.errors import DataError, UsageError
-from regard.data.lines import Report, read_lines
+from regard.core.lines import read_lines
 from regard.data.text import Tokenizer
 from regard.data.token_pairs import TokenPairs, writing
 
 __all__ = ["ParallelText", "Report", "TokenPairs", "encode"]
 _CHUNK = 4096
+
+
+@dataclass
+class Report:
+    """What was read and what was left out, and why. `malformed` counts lines, the others count pairs."""
+
+    pairs: int = 0
+    malformed: int = 0
+    empty: int = 0
+    too_long: int = 0
+    kept: int = 0
+
+    def count_malformed(self) -> None:
+        self.malformed += 1
+
+    def summary(self) -> str:
+        """One line for a log or a terminal."""
+        left_out = f"{self.empty} with an empty side, {self.too_long} too long"
+        return f"{self.pairs} pairs: {self.kept} kept, {left_out}; {self.malformed} lines were not UTF-8"
 
 
 class ParallelText:
@@ -57,7 +77,7 @@ class ParallelText:
 
 
 def _aligned(source: Path, target: Path, report: Report) -> Iterator[tuple[str, str]]:
-    both = zip_longest(read_lines(source, report), read_lines(target, report))
+    both = zip_longest(read_lines(source, report.count_malformed), read_lines(target, report.count_malformed))
     for number, (left, right) in enumerate(both):
         if left is None or right is None:
             longer = number + 1 + sum(1 for _ in both)
@@ -72,7 +92,7 @@ def _aligned(source: Path, target: Path, report: Report) -> Iterator[tuple[str, 
 
 
 def _columns(path: Path, source: int, target: int, report: Report) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(read_lines(path, report), 1):
+    for number, line in enumerate(read_lines(path, report.count_malformed), 1):
         cells = line.split("\t") if line.strip() else [""] * (max(source, target) + 1)
         if len(cells) <= max(source, target):
             wanted = f"at least {max(source, target) + 1}, with tabs between them"

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Literal
 
 from regard.core.errors import DataError
+from regard.core.lines import read_lines
 from regard.data import arrays
 from regard.data.arrays import Array
-from regard.data.lines import read_lines
 from regard.data.text import Tokenizer
 
 Documents = Literal["none", "files", "blank_lines", "headings"]
-_KIND = "regard.running_text"
+KIND = "regard.running_text"
 _PIECE = 50_000
 _TOGETHER = 16
 _CUT = re.compile(r"(?<=\S) (?=\w)")
@@ -106,10 +106,10 @@ def _cut(text: str) -> list[str]:
     parts, begin = [], 0
     while len(text) - begin >= _PIECE:
         least, most = begin + _PIECE - 1, begin + 4 * _PIECE
-        found = _CUT.search(text, least, most)
-        if found is None and len(text) < most:
+        boundary = _CUT.search(text, least, most)
+        if boundary is None and len(text) < most:
             break
-        end = found.start() if found is not None else text.find("\n", least, most) + 1 or most
+        end = boundary.start() if boundary is not None else text.find("\n", least, most) + 1 or most
         parts.append(text[begin:end])
         begin = end
     return [*parts, text[begin:]]
@@ -122,7 +122,7 @@ def encode_text(text: RunningText, tokenizer: Tokenizer, folder: Path, *, ends: 
     """
     facts = {"characters": 0, "words": 0}
     stream, inside = iter(text.pieces()), False
-    with arrays.writing(folder, _KIND, {"tokens": arrays.id_type(tokenizer.vocab_size)}, facts) as files:
+    with arrays.writing(folder, KIND, {"tokens": arrays.id_type(tokenizer.vocab_size)}, facts) as files:
         while chunk := list(islice(stream, _TOGETHER)):
             whole = [piece for piece in chunk if piece is not None]
             facts["characters"] += sum(map(len, whole))
@@ -164,5 +164,5 @@ class TokenText:
 
     @classmethod
     def open(cls, folder: Path) -> TokenText:
-        found, facts = arrays.opened(folder, _KIND)
-        return cls(found["tokens"], int(facts["characters"]), int(facts["words"]))
+        files, facts = arrays.opened(folder, KIND)
+        return cls(files["tokens"], int(facts["characters"]), int(facts["words"]))

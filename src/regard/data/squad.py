@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import DataError
-from regard.data.lines import open_lines
+from regard.core.lines import open_lines
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def read_squad(path: Path) -> list[Question]:
     """All questions of a file, plain or packed (.gz, .xz)."""
     try:
         articles = json.loads(b"\n".join(open_lines(path)))["data"]
-        found = [
+        questions = [
             _question(entry, paragraph["context"], str(article.get("title", "")))
             for article in articles
             for paragraph in article["paragraphs"]
@@ -44,9 +44,9 @@ def read_squad(path: Path) -> list[Question]:
         wanted = '{"data": [{"paragraphs": [{"context": …, "qas": [{"question", "id", "answers"}]}]}]}'
         got = f"{type(error).__name__}: {error}"[:200]
         raise DataError(f"{path} is not in SQuAD's form", got=got, expected=wanted) from error
-    if not found:
+    if not questions:
         raise DataError(f"{path} holds no questions")
-    return found
+    return questions
 
 
 def _question(entry: dict[str, Any], context: Any, title: str) -> Question:
@@ -61,8 +61,10 @@ def by_article(questions: Sequence[Question], share: float) -> tuple[list[Questi
     """The questions, and those of the last articles that make up about this share of them; no article is cut in two."""
     order = list(dict.fromkeys(question.title for question in questions))
     last: set[str] = set()
-    while len(last) + 1 < len(order) and sum(one.title in last for one in questions) < share * len(questions):
+    while len(last) + 1 < len(order) and sum(question.title in last for question in questions) < share * len(questions):
         last.add(order[-1 - len(last)])
     if not last:
         raise DataError("there is one article only, of which nothing can be held out", remedy="Give data.validation.")
-    return [one for one in questions if one.title not in last], [one for one in questions if one.title in last]
+    return [question for question in questions if question.title not in last], [
+        question for question in questions if question.title in last
+    ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.core.errors import DataError, UnknownName
-from regard.data.lines import read_lines
+from regard.core.lines import read_lines
 
 Column = str | int
 
@@ -30,14 +30,14 @@ def read_examples(
 ) -> list[Example]:
     """The rows of a table; blank lines are passed over. `header` None: there is one where a column is named."""
     wanted = [column for column in (text, other, label) if column is not None]
-    found = []
+    examples = []
     for cells in read_table(path, wanted, header):
         rest = iter(cells)
-        one, two = next(rest), next(rest) if other is not None else None
-        found.append(Example(one, two, next(rest) if label is not None else ""))
-    if not found:
+        first, second = next(rest), next(rest) if other is not None else None
+        examples.append(Example(first, second, next(rest) if label is not None else ""))
+    if not examples:
         raise DataError(f"{path} holds no rows", remedy="Check the file, and data's header.")
-    return found
+    return examples
 
 
 def read_table(path: Path, columns: Sequence[Column], header: bool | None = None) -> Iterator[list[str]]:

@@ -45,8 +45,8 @@ class TextRows:
         return len(self._rows)
 
     def tensors(self, rows: Sequence[int]) -> dict[str, Tensor]:
-        found = named(self._tokenizer, [self._rows[row] for row in rows])
-        return found if self._labels is None else {**found, "labels": self._labels[torch.tensor(rows)]}
+        tensors = named(self._tokenizer, [self._rows[row] for row in rows])
+        return tensors if self._labels is None else {**tensors, "labels": self._labels[torch.tensor(rows)]}
 
 
 class TwinRows:
@@ -55,7 +55,10 @@ class TwinRows:
     def __init__(
         self, tokenizer: Tokenizer, examples: Sequence[Example], labels: Tensor | None = None, *, max_len: int
     ) -> None:
-        alone = [[Example(one.text) for one in examples], [Example(one.other or "") for one in examples]]
+        alone = [
+            [Example(example.text) for example in examples],
+            [Example(example.other or "") for example in examples],
+        ]
         self._sides = [TextRows(tokenizer, texts, max_len=max_len) for texts in alone]
         self._labels = labels
         # Both sides are filled up on their own; together they hold at most this.
@@ -66,5 +69,5 @@ class TwinRows:
 
     def tensors(self, rows: Sequence[int]) -> dict[str, Tensor]:
         first, second = (side.tensors(rows) for side in self._sides)
-        found = {**first, **{f"other_{name}": tensor for name, tensor in second.items()}}
-        return found if self._labels is None else {**found, "labels": self._labels[torch.tensor(rows)]}
+        tensors = {**first, **{f"other_{name}": tensor for name, tensor in second.items()}}
+        return tensors if self._labels is None else {**tensors, "labels": self._labels[torch.tensor(rows)]}

@@ -1,18 +1,15 @@
-"""Encoded sentence pairs on disk, in flat files that are mapped, not read, so that memory holds what is used:
+"""Encoded sentence pairs on disk, in arrays that are mapped, not read (see `arrays`).
 
-    source.bin, target.bin          the ids of all sentences one after the other, uint16 where the vocabulary allows
-    source.offsets, target.offsets  int64, one more than there are pairs: pair i is ids[offsets[i] : offsets[i + 1]]
-    meta.json                       the number of pairs, and for each file its type, items and CRC-32
+    source, target                  the ids of all sentences one after the other, uint16 where the vocabulary allows
+    source_offsets, target_offsets  int64, one more than there are pairs: pair i is ids[offsets[i] : offsets[i + 1]]
 
-All numbers are little-endian. `meta.json` is taken away before the other files are replaced and written after them, so
-that a folder never passes for whole when it is not.
+Opening a folder checks that the offsets fit the ids.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,15 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.core.errors import DataError
-from regard.core.weights import replacing
-from regard.data.arrays import Flat, id_type, mapped
+from regard.data import arrays
+from regard.data.arrays import META, REMEDY, Flat, id_type
 
-_FORMAT = {"format": "regard.token_pairs", "version": 1}
-_META = "meta.json"
+KIND = "regard.pairs"
 _SIDES = ("source", "target")
 _ID_TYPES = ("<u2", "<i4")
 _OFFSET_TYPE = "<i8"
-_REMEDY = "Encode the text again."
 Pair = tuple[Sequence[int], Sequence[int]]
 Array = NDArray[np.integer[Any]]
 
@@ -48,13 +43,13 @@ class TokenPairs:
     def open(cls, folder: str | Path) -> TokenPairs:
         """What `writing` wrote. Every file is checked against its sum, which reads it once."""
         folder = Path(folder)
-        arrays = _arrays(folder, _meta(folder))
-        for name in _SIDES:
-            ids, offsets = arrays[f"{name}.bin"], arrays[f"{name}.offsets"]
-            sound = offsets[0] == 0 and offsets[-1] == len(ids) and bool((offsets[:-1] <= offsets[1:]).all())
-            if not sound:
-                raise DataError(f"{folder / name}.offsets does not fit {name}.bin", remedy=_REMEDY)
-        return cls(*arrays.values())
+        files, facts = arrays.opened(folder, KIND)
+        if not _declared(files, facts):
+            raise DataError(f"{folder / META} is damaged", got="files that make no pairs", remedy=REMEDY)
+        for side in _SIDES:
+            if not _fit(files[side], files[f"{side}_offsets"]):
+                raise DataError(f"{folder / side}_offsets.bin does not fit {side}.bin", remedy=REMEDY)
+        return cls(**files)
 
     def __len__(self) -> int:
         return len(self.source_lengths)
@@ -74,65 +69,36 @@ def writing(folder: str | Path, source_size: int, target_size: int) -> Iterator[
 
     `source_size` and `target_size` are the sizes of the vocabularies.
     """
-    folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            files = {
-                name: Flat(stack.enter_context(replacing(folder / name)), dtype)
-                for name, dtype in _types(source_size, target_size).items()
-            }
-            for side in _SIDES:
-                files[f"{side}.offsets"].write([0])
-            yield lambda pairs: _write(files, pairs)
-            (folder / _META).unlink(missing_ok=True)
-        with replacing(folder / _META) as file:
-            pairs = files["source.offsets"].items - 1
-            meta = {**_FORMAT, "pairs": pairs, "files": {name: flat.meta() for name, flat in files.items()}}
-            file.write(json.dumps(meta, indent=2).encode())
-    except OSError as error:
-        raise DataError(f"{folder} was not written", got=error, remedy="Make room, or write elsewhere.") from error
-
-
-def _types(source_size: int, target_size: int) -> dict[str, str]:
-    """The files in the order of TokenPairs' arguments, and their types."""
-    types = {}
-    for side, size in zip(_SIDES, (source_size, target_size), strict=True):
-        types[f"{side}.bin"] = id_type(size)
-        types[f"{side}.offsets"] = _OFFSET_TYPE
-    return types
+    types = {"source": id_type(source_size), "target": id_type(target_size)}
+    types |= {f"{side}_offsets": _OFFSET_TYPE for side in _SIDES}
+    facts: dict[str, Any] = {}
+    with arrays.writing(Path(folder), KIND, types, facts) as files:
+        for side in _SIDES:
+            files[f"{side}_offsets"].write([0])
+        yield lambda pairs: _write(files, pairs)
+        facts["pairs"] = files["source_offsets"].items - 1
 
 
 def _write(files: Mapping[str, Flat], pairs: Sequence[Pair]) -> None:
     for place, side in enumerate(_SIDES):
-        ids, offsets = files[f"{side}.bin"], files[f"{side}.offsets"]
+        ids, offsets = files[side], files[f"{side}_offsets"]
         ends = ids.items + np.cumsum([len(pair[place]) for pair in pairs], dtype=np.int64)
         ids.write(list(chain.from_iterable(pair[place] for pair in pairs)))
         offsets.write(ends)
 
 
-def _meta(folder: Path) -> dict[str, Any]:
-    """`meta.json`, as far as it can be trusted before the files are seen."""
-    try:
-        meta = json.loads((folder / _META).read_bytes())
-        good = {key: meta[key] for key in _FORMAT} == _FORMAT
-        for name in _types(0, 0):
-            entry = meta["files"][name]
-            good &= entry["dtype"] in (_ID_TYPES if name.endswith(".bin") else (_OFFSET_TYPE,))
-            good &= type(entry["items"]) is int and type(entry["crc32"]) is int
-        good &= all(meta["files"][f"{side}.offsets"]["items"] == meta["pairs"] + 1 > 1 for side in _SIDES)
-    except OSError as error:
-        remedy = "Give a folder that was encoded to the end, or encode the text again."
-        raise DataError(f"{folder} holds no encoded pairs", got=error.strerror, remedy=remedy) from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"{folder / _META} is damaged", got=repr(error), remedy=_REMEDY) from error
-    if not good:
-        raise DataError(f"{folder / _META} is damaged or of another version", expected=_FORMAT, remedy=_REMEDY)
-    return dict(meta)
+def _declared(files: Mapping[str, Array], facts: Mapping[str, Any]) -> bool:
+    """Whether these are the arrays of pairs, in their types, and as many offsets as the facts say."""
+    if files.keys() != {*_SIDES, *(f"{side}_offsets" for side in _SIDES)}:
+        return False
+    types = all(files[side].dtype.str in _ID_TYPES for side in _SIDES)
+    offsets = [files[f"{side}_offsets"] for side in _SIDES]
+    counts = all(len(array) - 1 == facts.get("pairs") and len(array) > 1 for array in offsets)
+    return types and counts and all(array.dtype.str == _OFFSET_TYPE for array in offsets)
 
 
-def _arrays(folder: Path, meta: Mapping[str, Any]) -> dict[str, Array]:
-    return {name: mapped(folder / name, **meta["files"][name], remedy=_REMEDY) for name in _types(0, 0)}
+def _fit(ids: Array, offsets: Array) -> bool:
+    return bool(offsets[0] == 0 and offsets[-1] == len(ids) and (offsets[:-1] <= offsets[1:]).all())
 
 
 def _slice(ids: Array, offsets: Array, row: int) -> Array:

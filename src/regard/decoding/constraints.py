@@ -1,4 +1,4 @@
-"""What may be written: each function takes log-probabilities [N,V] and puts −inf, in place, where a token may not come.
+"""Which tokens may come: each function writes −inf into log-probabilities [N,V], in place, where a token may not come.
 
 Nothing is normalised again: what stays keeps the model's own log-probability.
 """

@@ -1,4 +1,4 @@
-"""One token at a time, each path on its own: the most probable (greedy search), or one that is drawn (`sampling`)."""
+"""Paths that do not compete: each takes its most probable token (greedy search), or one that is drawn (`sampling`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from regard.decoding.harvest import Harvest
+from regard.decoding.finished import Finished
 from regard.decoding.paths import Paths
 from regard.decoding.request import Request
 
@@ -21,14 +21,14 @@ def most_probable(log_probs_NV: Tensor, _: Paths) -> Tensor:
     return log_probs_NV.argmax(-1)
 
 
-class Walk:
+class IndependentPaths:
     """Each path ends with its end token, at its limit, or where constraints leave it no token.
 
     `copies` paths of each row part at the first step.
     """
 
-    def __init__(self, choose: Choose, request: Request, harvest: Harvest, *, copies: int = 1) -> None:
-        self._choose, self._request, self._harvest, self._copies = choose, request, harvest, copies
+    def __init__(self, choose: Choose, request: Request, finished: Finished, *, copies: int = 1) -> None:
+        self._choose, self._request, self._finished, self._copies = choose, request, finished, copies
 
     def advance(self, log_probs_NV: Tensor, paths: Paths) -> tuple[Tensor, Paths]:
         """The index of the path that each new one continues, and the new paths, of those that go on."""
@@ -45,13 +45,13 @@ class Walk:
         return index_N[on_N], paths.at(on_N).extend(token_N[on_N], total_N[on_N])
 
     def _retire(self, paths: Paths, token_N: Tensor, gain_N: Tensor) -> Tensor:
-        """Hand in what ends here; which paths go on."""
+        """Add the paths that end here to the finished ones; return which go on [N]."""
         stuck_N = gain_N == -math.inf
         free_N = self._request.forced(paths.length, paths.row_N) < 0
         ended_N = self._request.is_end(token_N) & free_N & ~stuck_N
         full_N = (self._request.limit_B[paths.row_N] == paths.length + 1) & ~ended_N & ~stuck_N
         total_N = paths.log_prob_N + gain_N
-        self._harvest.add(paths.at(ended_N).ending(total_N[ended_N]), paths.length + 1, finished=True)
-        self._harvest.add(paths.at(full_N).extend(token_N[full_N], total_N[full_N]), paths.length + 1, finished=False)
-        self._harvest.add(paths.at(stuck_N), paths.length, finished=False)
+        self._finished.add(paths.at(ended_N).ending(total_N[ended_N]), paths.length + 1, finished=True)
+        self._finished.add(paths.at(full_N).extend(token_N[full_N], total_N[full_N]), paths.length + 1, finished=False)
+        self._finished.add(paths.at(stuck_N), paths.length, finished=False)
         return ~(ended_N | full_N | stuck_N)

@@ -1,4 +1,4 @@
-"""Writing with any model that keeps `core.contracts.Decodable`: read what is forced, then step until all rows are done.
+"""Generating with any model that keeps `core.contracts.Decodable`: read what is forced, then step until all rows end.
 
 The part of the forced prefixes that all rows have is read in one step; beams and copies open after it, so that nothing
 is read twice. Rows that are done leave the batch at once. All that a model remembers moves with its path through
@@ -16,16 +16,16 @@ from torch import Tensor
 from regard.core import taps
 from regard.core.contracts import Decodable
 from regard.core.errors import RegardError, UsageError
+from regard.core.search import Search
 from regard.core.state import State
 from regard.decoding import constraints
 from regard.decoding.beam import Beam
-from regard.decoding.greedy import Walk, most_probable
-from regard.decoding.harvest import Harvest
+from regard.decoding.finished import Finished
+from regard.decoding.greedy import IndependentPaths, most_probable
 from regard.decoding.paths import Paths, start
 from regard.decoding.request import Request, make_request
 from regard.decoding.result import Hypothesis
 from regard.decoding.sampling import Draw
-from regard.decoding.search import Search
 
 
 def decode(
@@ -47,7 +47,7 @@ def decode(
     `max_length` does; `prefixes` are tokens that each output must begin with. `rows` numbers the rows for sampling
     (their place, by default): a row draws the same in any batch. `bos` may be given for each row, for models that go
     on with any text; `eos` and `pad` are −1 where there is none, and any of several `eos` ends an output. `on_step` is
-    told the tokens [N,T] of all live paths after each step. Put the model into evaluation mode first; it is left in
+    given the tokens [N,T] of all live paths after each step. Put the model into evaluation mode first; it is left in
     the mode it is in.
     """
     request = make_request(inputs, search, (bos, eos, pad), lengths, prefixes, rows)
@@ -57,18 +57,18 @@ def decode(
     if longest is not None:
         request = replace(request, limit_B=request.limit_B.clamp_max(longest))
     with torch.inference_mode():
-        harvest = Harvest(request, search)
+        finished = Finished(request, search)
         reader = _Reader(model, inputs, request, search)
-        _write(reader, _strategy(request, search, harvest), start(request), on_step)
-    return harvest.results
+        _generate(reader, _strategy(request, search, finished), start(request), on_step)
+    return finished.results
 
 
-def _write(
-    reader: _Reader, strategy: Beam | Walk, paths: Paths, on_step: Callable[[Tensor], None] | None = None
+def _generate(
+    reader: _Reader, strategy: Beam | IndependentPaths, paths: Paths, on_step: Callable[[Tensor], None] | None = None
 ) -> None:
     """Every turn makes the paths one token longer, and each row has a limit, so this ends."""
     while len(paths):
-        log_probs_NV, paths = reader.read(paths)
+        log_probs_NV, paths = reader.log_probs(paths)
         index_N, longer = strategy.advance(log_probs_NV, paths)
         if len(longer):
             reader.follow(index_N, paths, longer)
@@ -77,10 +77,12 @@ def _write(
         paths = longer
 
 
-def _strategy(request: Request, search: Search, harvest: Harvest) -> Beam | Walk:
+def _strategy(request: Request, search: Search, finished: Finished) -> Beam | IndependentPaths:
     if search.sample:
-        return Walk(Draw(search, request), request, harvest, copies=search.nbest)
-    return Beam(search.beam, request, harvest) if search.beam > 1 else Walk(most_probable, request, harvest)
+        return IndependentPaths(Draw(search, request), request, finished, copies=search.nbest)
+    return (
+        Beam(search.beam, request, finished) if search.beam > 1 else IndependentPaths(most_probable, request, finished)
+    )
 
 
 class _Reader:
@@ -96,7 +98,7 @@ class _Reader:
         self._state: State = model.begin(inputs)
         self._room: Tensor | None = None
 
-    def read(self, paths: Paths) -> tuple[Tensor, Paths]:
+    def log_probs(self, paths: Paths) -> tuple[Tensor, Paths]:
         """Log-probabilities [N,V] with −inf where a token may not come, and the paths with their coverage."""
         new_NT = self._opening(paths) if self._room is None else paths.tokens_NT[:, -1:]
         if self._site is None:

@@ -1,4 +1,4 @@
-"""What is being written: one path for each row of the model's batch, all of the same length.
+"""Unfinished outputs: one path for each row of the model's batch, all of the same length.
 
 A row of the request has one path (greedy), several that compete (beam), or several that do not (sampling).
 """
@@ -49,7 +49,7 @@ class Paths:
 
 
 def start(request: Request) -> Paths:
-    """One path a row that holds what all the forced prefixes can be read to at once."""
+    """One path a row, which holds as much of the forced prefixes as can be read at once."""
     row_N = torch.arange(len(request.numbers), device=request.limit_B.device)
     tokens_NT = request.prefix_BP[:, : request.common]
     return Paths(row_N, torch.zeros_like(row_N), tokens_NT, torch.zeros_like(row_N, dtype=torch.float64))

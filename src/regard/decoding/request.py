@@ -1,4 +1,4 @@
-"""What is asked for: the special tokens, and each row's limit, forced prefix and number, checked at the door."""
+"""What a call of `decode` asks for: the special tokens, and each row's limit, forced prefix and number, all checked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.core.batch import pad as pad_sequences
 from regard.core.errors import ShapeError, UsageError
-from regard.decoding.search import Search
+from regard.core.search import Search
 
 _FREE = -1  # no token has this number, so that it can stand for "none": also for an end or padding that does not exist
 
@@ -22,7 +22,7 @@ class Request:
     first_B: Tensor
     """The token that each row begins with, which is no part of the output."""
     forbidden: frozenset[int]
-    """Never written: the first token, where it is the same for all by design, and padding."""
+    """Never generated: the first token, where it is the same for all by design, and padding."""
     ends: tuple[int, ...]
     """Tokens that end an output; none where there is no such token."""
     limit_B: Tensor
@@ -53,16 +53,16 @@ class Request:
 
     def check_tokens(self, vocab: int) -> None:
         """The end token and the forced ones must be tokens that the model knows."""
-        named = {
+        groups = {
             "end token": list(self.ends),
             "forced prefix": self.prefix_BP[self.prefix_BP != _FREE].tolist(),
         }
-        for name, tokens in named.items():
-            wrong = [token for token in tokens if not 0 <= token < vocab]
-            if wrong:
+        for name, tokens in groups.items():
+            outside = [token for token in tokens if not 0 <= token < vocab]
+            if outside:
                 raise UsageError(
                     f"the {name} is outside the model's vocabulary",
-                    got=wrong[0],
+                    got=outside[0],
                     expected=f"0 to {vocab - 1}",
                     remedy="Use the tokenizer that the model was trained with.",
                 )
@@ -115,12 +115,12 @@ def make_request(
 def _size(inputs: Mapping[str, Tensor], *others: Tensor | Sequence[object] | None) -> int:
     names = [*inputs, "lengths", "prefixes", "rows"]
     given = zip(names, (*inputs.values(), *others), strict=True)
-    sizes = {name: len(one) for name, one in given if one is not None}
+    sizes = {name: len(rows) for name, rows in given if rows is not None}
     if len(set(sizes.values())) > 1:
         got = ", ".join(f"{name} {size}" for name, size in sizes.items())
         raise ShapeError("the inputs differ in how many rows they have", got=got, expected="one number of rows")
     if not sizes:
-        raise UsageError("nothing says how many rows to write", remedy="Give inputs, lengths or prefixes.")
+        raise UsageError("nothing says how many rows to generate", remedy="Give inputs, lengths or prefixes.")
     return next(iter(sizes.values()))
 
 

@@ -1,4 +1,4 @@
-"""What a search returns, and the list of a row's best while it searches."""
+"""What a search returns, and the ranking of a row's best hypotheses during the search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 class Hypothesis:
     """One output. `tokens` has a forced prefix but neither the first token nor the end token.
 
-    `log_prob` is the model's own, of all that was written (the end token too, the forced prefix not), before
+    `log_prob` is the model's own, of all generated tokens (the end token too, the forced prefix not), before
     temperature and filters; `score` is what the search ranked by. `finished` is False where the length ran out, or the
     constraints left no token, before the end token came.
     """
@@ -23,7 +23,7 @@ class Hypothesis:
 
 
 class Ranking:
-    """The n best hypotheses of one row: finished ones before others, then by score; of equals the first found."""
+    """The n best hypotheses of one row: finished ones before others, then by score; of equals the first added."""
 
     def __init__(self, size: int) -> None:
         self._size, self._best = size, list[Hypothesis]()
@@ -39,5 +39,5 @@ class Ranking:
         return self._best[-1].score if full else -math.inf
 
     def add(self, hypothesis: Hypothesis) -> None:
-        insort(self._best, hypothesis, key=lambda one: (not one.finished, -one.score))
+        insort(self._best, hypothesis, key=lambda entry: (not entry.finished, -entry.score))
         del self._best[self._size :]

@@ -19,9 +19,9 @@ from hashlib import blake2b
 import torch
 from torch import Tensor
 
+from regard.core.search import Search
 from regard.decoding.paths import Paths
 from regard.decoding.request import Request
-from regard.decoding.search import Search
 
 _COLDEST = 1e-300
 _SIZES = (256, 2048, 16384)
@@ -51,7 +51,7 @@ def candidates(log_probs_NV: Tensor, search: Search) -> tuple[Tensor, Tensor | N
 
 
 class Draw:
-    """A way to choose for `greedy.Walk`. Without a seed, one is made up, from the system's randomness."""
+    """A way to choose for `greedy.IndependentPaths`. Without a seed, one is made up, from the system's randomness."""
 
     def __init__(self, search: Search, request: Request) -> None:
         self._search, self._numbers = search, request.numbers

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.decoding.search import Search
+from regard.core.search import Search
 
 _LEAST = torch.finfo(torch.float32).tiny
 

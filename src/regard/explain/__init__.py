@@ -1,45 +1,42 @@
-"""Looking inside: one file a method, each a function of the file's name. A trace goes in, a result comes out.
+"""Looking inside: a trace of one run goes in, a result comes out. `methods/` holds one file a method.
 
     trace = regard.trace(model, "The cat sat.", value_path=True)
     regard.explain.effective(trace).save("effective.html")
 
-A method whose first parameter is `trace` looks at one run; `model`: at a loaded model; neither: at nothing but its
-options. `NEEDS` in a method's file says what its trace must hold.
+A method's file defines a function of the file's name. `LOOKS_AT` says what its first argument is: "trace" (one run),
+"model" (a loaded model) or None (nothing but its options). `NEEDS` says what its trace must hold. Methods are imported
+when they are first asked for.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
 from typing import Any
 
-from regard.core import lookup
-from regard.core.errors import UnknownName
-from regard.explain._record import record
-from regard.explain._subject import Subject
-from regard.explain._trace import Site, Trace
+from regard.explain.recording import record
+from regard.explain.running import explain, find_method, load_trace, method_names, result_file, trace
+from regard.explain.subject import Subject
+from regard.explain.traces import Site, Trace
 
-__all__ = ["Site", "Subject", "Trace", "method", "methods", "needs", "record"]
-
-
-def methods() -> tuple[str, ...]:
-    """The methods there are, by the folder's listing."""
-    return lookup.names(__name__)
-
-
-def method(name: str) -> Callable[..., Any]:
-    """The function of a method."""
-    if name not in methods():
-        raise UnknownName("method", name, methods())
-    found: Callable[..., Any] = getattr(importlib.import_module(f"{__name__}.{name}"), name)
-    return found
+__all__ = [
+    "Site",
+    "Subject",
+    "Trace",
+    "explain",
+    "find_method",
+    "load_trace",
+    "method_names",
+    "record",
+    "result_file",
+    "trace",
+]
 
 
-def needs(name: str) -> dict[str, Any]:
-    """What a method's trace must hold: options of `record`."""
-    return dict(getattr(importlib.import_module(f"{__name__}.{name}"), "NEEDS", {}))
+def __getattr__(name: str) -> Any:
+    """`regard.explain.maps` is the method's function."""
+    if name in method_names():
+        return find_method(name).function
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-# `regard.explain.maps` is the function, as `regard.explain.maps.maps` would be: importing a file puts the module there.
-for _name in methods():
-    globals()[_name] = method(_name)
+def __dir__() -> list[str]:
+    return sorted([*__all__, *method_names()])

@@ -31,10 +31,10 @@ def _look_up(ids: Tensor, weight: Tensor, *, padding: int | None = None, what: s
     try:
         return F.embedding(ids, weight, padding_idx=padding)
     except IndexError as error:
-        wrong = ids[(ids < 0) | (ids >= len(weight))]
+        outside = ids[(ids < 0) | (ids >= len(weight))]
         raise ShapeError(
             f"{what} out of range",
-            got=wrong[0].item(),
+            got=outside[0].item(),
             expected=f"0 to {len(weight) - 1}, for a table of {len(weight)}",
             remedy=remedy,
         ) from error

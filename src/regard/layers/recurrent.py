@@ -103,7 +103,7 @@ class Recurrent(nn.Module):
         keeps the state it came with, which is zeros when none was given.
         """
         if self.kind == "lstm" and torch.is_autocast_enabled("cpu"):
-            # torch refuses an LSTM in bfloat16 on CPUs that have bfloat16 (seen on AMD Zen 4 with torch 2.13).
+            # On CPUs without AVX-512 torch refuses an LSTM in bfloat16 (seen on an AMD EPYC with AVX2, torch 2.13).
             with torch.autocast("cpu", enabled=False):
                 wide = None if state is None else {name: part.float() for name, part in state.items()}
                 return self.forward(x_BTD.float(), lengths=lengths, state=wide)

@@ -14,26 +14,46 @@ from regard.core.config import Config
 from regard.core.errors import UnknownName
 
 
-def config_of(name: str, options: Mapping[str, Any], *, size: str | None = None, where: str = "model") -> Config:
-    """The configuration of model `name`: a named size, then the options on top."""
-    found = lookup.find(__name__, name)
-    sizes: dict[str, dict[str, Any]] = found.SIZES
+def config_of(
+    name: str,
+    options: Mapping[str, Any],
+    *,
+    size: str | None = None,
+    where: str = "model",
+    kind: type[Config] | None = None,
+) -> Config:
+    """The configuration of model `name`: a named size, then the options on top.
+
+    `kind` takes the place of the model's own class: one that asks for less, say.
+    """
+    model_class = lookup.find(__name__, name)
+    sizes: dict[str, dict[str, Any]] = model_class.SIZES
     if size is not None and size not in sizes:
         raise UnknownName(f"size of {name}", size, sizes)
-    parsed: Config = found.Config.parse({**(sizes[size] if size else {}), **options}, where)
+    parsed: Config = (kind or model_class.Config).parse({**(sizes[size] if size else {}), **options}, where)
     return parsed
 
 
 def make_model(name: str, config: Config, *, empty: bool = False) -> nn.Module:
     """The model; `empty` allocates nothing, for weights that are about to be loaded or only counted."""
-    found = lookup.find(__name__, name)
+    model_class = lookup.find(__name__, name)
     if not empty:
-        return found(config)
-    with torch.device("meta"), _NoNumbers():
-        return found(config)
+        return model_class(config)
+    with torch.device("meta"), _SkipInitialization():
+        return model_class(config)
 
 
-class _NoNumbers(TorchFunctionMode):
+def writes(name: str, config: Config) -> bool:
+    """Whether this model generates text, one token at a time."""
+    return hasattr(lookup.find(__name__, name), "step") and getattr(config, "head", "tokens") == "tokens"
+
+
+def reads_cls(name: str) -> bool:
+    """Whether rows of text for this model carry [CLS] and [SEP]: true of models that cannot generate text."""
+    return not hasattr(lookup.find(__name__, name), "step")
+
+
+class _SkipInitialization(TorchFunctionMode):
     """Leaves out the random numbers that weights start with: without memory they mean nothing, and the first that is
     drawn there makes torch load its compiler, which takes a second."""
 

@@ -1,7 +1,7 @@
-"""What models that write on from what they have read share: one stack of blocks over a causal mask, with a state.
+"""What decoder-only language models share: one stack of blocks over a causal mask, with a state.
 
-A model of this kind has `embedding`, `position`, `decoder` (blocks) and `norm`; how tokens enter the stack is its own
-(`enter`). Its head (`make_head`) says which token comes next, or, `classes`, to which class the text up to its last
+A model of this kind has `embedding`, `position`, `decoder` (blocks) and `norm`; how tokens become vectors is its own
+(`embed`). Its head (`make_head`) says which token comes next, or, `classes`, to which class the text up to its last
 token belongs.
 """
 
@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.places import places
+from regard.attention.causal_positions import causal_positions
 from regard.core import taps
 from regard.core.output import Output
 from regard.core.state import State
@@ -54,8 +54,8 @@ class Decoder(nn.Module):
         """Logits of the token after each, or of the classes [B,C]; True (or 1) in the mask is a real token."""
         hidden = self.states(input_ids, attention_mask, position_ids)
         if self.config.head == "classes":
-            return Output(hidden, self.output(last_of_real(hidden, attention_mask)))
-        return Output(hidden, self.output(hidden))
+            return Output(hidden, self.output(last_real_state(hidden, attention_mask)))
+        return Output(hidden, lambda: self.output(hidden))
 
     def states(
         self,
@@ -66,18 +66,18 @@ class Decoder(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """What stands before the output layer; with a `state`, after all the tokens that it has seen."""
         past = state["0.self.keys"].shape[2] if state is not None and "0.self.keys" in state else 0
-        positions, mask = places(input_ids, attention_mask, position_ids, past, reach=self.reach)
-        x = taps.point("decoder.input", self.enter(input_ids, positions))
+        positions, mask = causal_positions(input_ids, attention_mask, position_ids, past, reach=self.reach)
+        x = taps.point("decoder.input", self.embed(input_ids, positions))
         for index, block in enumerate(self.decoder):
-            own = None if state is None else state.sub(f"{index}.self")
-            x = block(x, mask=mask, positions=positions, state=own)
+            layer_state = None if state is None else state.sub(f"{index}.self")
+            x = block(x, mask=mask, positions=positions, state=layer_state)
         return self.norm(x)
 
-    def read(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+    def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """The logits that a block's output would give if it were the last; of classes, as if the text ended at each."""
         return self.output(self.norm(hidden))
 
-    def enter(self, input_ids: Tensor, positions: Tensor) -> Tensor:
+    def embed(self, input_ids: Tensor, positions: Tensor) -> Tensor:
         """The vectors that the first block reads."""
         return self.embedding(input_ids)
 
@@ -89,7 +89,7 @@ class Decoder(nn.Module):
         return self.output(self.states(tokens, state=state)[:, -1])
 
 
-def last_of_real(hidden: Float[Tensor, "B T D"], attention_mask: Tensor | None) -> Float[Tensor, "B D"]:
+def last_real_state(hidden: Float[Tensor, "B T D"], attention_mask: Tensor | None) -> Float[Tensor, "B D"]:
     """The state of each row's last token that is no padding."""
     if attention_mask is None:
         return hidden[:, -1]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from regard.core.conversion import ACTIVATIONS, Conversion, FieldMap
+from regard.core.conversion import Field as Named
 from regard.core.errors import ConfigError
-from regard.core.foreign import ACTIVATIONS, FieldMap, Foreign
-from regard.core.foreign import Field as Named
 from regard.core.keymap import Drop, KeyMap, Rename, Row
 
 if TYPE_CHECKING:
@@ -47,10 +47,13 @@ def _read(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write(config: TransformerConfig) -> dict[str, Any]:
-    said = config.model_dump()
-    both = {decoder: said[encoder] if said[decoder] is None else said[decoder] for decoder, encoder in _ALIKE.items()}
+    options = config.model_dump()
+    both = {
+        decoder: options[encoder] if options[decoder] is None else options[decoder]
+        for decoder, encoder in _ALIKE.items()
+    }
     return {
-        **_FIELDS.to_theirs({**said, **both}),
+        **_FIELDS.to_theirs({**options, **both}),
         "decoder_vocab_size": config.target_vocab,
         "tie_word_embeddings": config.share != "none",
         "share_encoder_decoder_embeddings": config.share == "all",
@@ -63,13 +66,13 @@ def _side(side: str, parts: Mapping[str, str]) -> list[Rename]:
     ours, theirs = f"{side}.{{i}}.", f"model.{side}.layers.{{i}}."
     names = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
     rules = [
-        Rename(f"{ours}{one}.{name}.{{part}}", f"{theirs}{other}.{their_name}.{{part}}")
-        for one, other in parts.items()
-        for name, their_name in names.items()
+        Rename(f"{ours}{our_part}.{our_name}.{{part}}", f"{theirs}{their_part}.{their_name}.{{part}}")
+        for our_part, their_part in parts.items()
+        for our_name, their_name in names.items()
     ]
     rules += [
-        Rename(f"{ours}around_{one}.norm.{{part}}", f"{theirs}{other}_layer_norm.{{part}}")
-        for one, other in parts.items()
+        Rename(f"{ours}around_{our_part}.norm.{{part}}", f"{theirs}{their_part}_layer_norm.{{part}}")
+        for our_part, their_part in parts.items()
     ]
     return [
         *rules,
@@ -96,11 +99,11 @@ def _keys(config: TransformerConfig) -> KeyMap:
     )
 
 
-MARIAN = Foreign(
+MARIAN = Conversion(
     model_types=("marian",),
     prefix="model.",
     heads=(("MarianMTModel", {"halves": True, "output_bias": True, "order": "post"}),),
-    read=_read,
-    write=_write,
+    to_ours=_read,
+    to_theirs=_write,
     keys=_keys,
 )

@@ -30,7 +30,7 @@ from regard.attention.heads import MultiHead
 from regard.attention.positions.learned import Learned
 from regard.core import taps
 from regard.core.config import Config
-from regard.core.foreign import ACTIVATIONS, Field, FieldMap, Foreign
+from regard.core.conversion import ACTIVATIONS, Conversion, Field, FieldMap
 from regard.core.keymap import Drop, KeyMap, Rename
 from regard.core.output import Output
 from regard.core.pooling import Pooling, pool
@@ -89,12 +89,17 @@ SIZES: dict[str, dict[str, Any]] = {
 class Bert(nn.Module):
     Config = BertConfig
     SIZES = SIZES
-    foreign: Foreign
+    conversion: Conversion
 
     @staticmethod
     def task_of(config: BertConfig) -> str:
         """What a loaded model is used for."""
         return _TASKS[config.head]
+
+    @staticmethod
+    def longest_of(config: BertConfig) -> int | None:
+        """The most tokens that a model with this configuration reads; None: any number."""
+        return config.max_len
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -112,7 +117,7 @@ class Bert(nn.Module):
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
         taps.name_sites(self)
-        self.longest: int | None = config.max_len
+        self.longest: int | None = self.longest_of(config)
 
     def _add_head(self) -> None:
         config, width = self.config, self.config.d_model
@@ -140,13 +145,13 @@ class Bert(nn.Module):
         """Read the tokens (True or 1 in the mask is a real one; segments are 0 and 1) and answer by the head."""
         hidden, head = self.states(input_ids, attention_mask, token_type_ids), self.config.head
         pooled = self.pool(hidden) if head in _POOLED else None
-        logits = self.read(hidden, pooled)
+        logits = self.head_logits(hidden, pooled)
         pair_logits = self.pair(pooled) if head == "pretraining" else logits if head == "next_sentence" else None
         if head == "sentence":
             pooled = F.normalize(pool(hidden, attention_mask, self.config.pooling), dim=-1)
         return Output(hidden, logits, pooled, pair_logits)
 
-    def read(self, hidden: Float[Tensor, "B T D"], pooled: Float[Tensor, "B D"] | None = None) -> Tensor | None:
+    def head_logits(self, hidden: Float[Tensor, "B T D"], pooled: Float[Tensor, "B D"] | None = None) -> Tensor | None:
         """The head's logits of a block's output, as if it were the last; None where there is no such head."""
         head = self.config.head
         if head in ("masked_lm", "pretraining"):
@@ -247,7 +252,7 @@ def _keys(config: BertConfig) -> KeyMap:
     )
 
 
-Bert.foreign = Foreign(
+Bert.conversion = Conversion(
     model_types=("bert",),
     prefix="bert.",
     heads=(
@@ -260,8 +265,8 @@ Bert.foreign = Foreign(
         ("BertForQuestionAnswering", {"head": "span"}),
         ("BertModel", {"head": "sentence"}),
     ),
-    read=_FIELDS.to_ours,
-    write=lambda config: _FIELDS.to_theirs(config.model_dump()),
+    to_ours=_FIELDS.to_ours,
+    to_theirs=lambda config: _FIELDS.to_theirs(config.model_dump()),
     keys=_keys,
     bare=("BertModel",),
     renamed={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},

@@ -22,7 +22,7 @@ from regard.attention.scores.dot import Dot
 from regard.attention.scores.scaled_dot import ScaledDot
 from regard.core import taps
 from regard.core.config import Config
-from regard.core.foreign import ACTIVATIONS, Field, FieldMap, Foreign
+from regard.core.conversion import ACTIVATIONS, Conversion, Field, FieldMap
 from regard.core.keymap import Drop, KeyMap, Pack, Rename, Transpose
 from regard.layers.block import EncoderBlock
 from regard.layers.dropout import Dropout
@@ -66,7 +66,12 @@ SIZES: dict[str, dict[str, Any]] = {
 class Gpt2(Decoder):
     Config = Gpt2Config
     SIZES = SIZES
-    foreign: Foreign
+    conversion: Conversion
+
+    @staticmethod
+    def longest_of(config: Gpt2Config) -> int | None:
+        """The most tokens that a model with this configuration reads; None: any number."""
+        return config.max_len if config.position == "learned" else None
 
     def __init__(self, config: Gpt2Config) -> None:
         super().__init__()
@@ -84,12 +89,12 @@ class Gpt2(Decoder):
         self.decoder = nn.ModuleList(self._block(number) for number in range(1, config.n_layers + 1))
         self.norm = make_norm("layer", config.d_model, config.eps)
         self.output = self.make_head()
-        self._start()
+        self._initialize()
         taps.name_sites(self)
-        self.longest: int | None = config.max_len if config.position == "learned" else None
+        self.longest: int | None = self.longest_of(config)
         self.coverage_site: str | None = None
 
-    def enter(self, input_ids: Tensor, positions: Tensor) -> Tensor:
+    def embed(self, input_ids: Tensor, positions: Tensor) -> Tensor:
         return self.dropout(self.position.embed(self.embedding(input_ids), positions))
 
     def _block(self, number: int) -> EncoderBlock:
@@ -109,11 +114,11 @@ class Gpt2(Decoder):
         config = self.config
         return Residual(make_norm("layer", config.d_model, config.eps), order="pre", dropout=config.dropout)
 
-    def _start(self) -> None:
+    def _initialize(self) -> None:
         for name, module in self.named_modules():
             if isinstance(module, (nn.Linear, TokenEmbedding)):
-                back = name.endswith(("self.output", "feedforward.down"))
-                nn.init.normal_(module.weight, std=0.02 / ((2 * self.config.n_layers) ** 0.5 if back else 1))
+                into_residual = name.endswith(("self.output", "feedforward.down"))
+                nn.init.normal_(module.weight, std=0.02 / ((2 * self.config.n_layers) ** 0.5 if into_residual else 1))
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
 
@@ -165,7 +170,7 @@ def _keys(config: Gpt2Config) -> KeyMap:
     )
 
 
-Gpt2.foreign = Foreign(
+Gpt2.conversion = Conversion(
     model_types=("gpt2",),
     prefix="transformer.",
     heads=(
@@ -173,8 +178,8 @@ Gpt2.foreign = Foreign(
         ("GPT2ForSequenceClassification", {"position": "learned", "head": "classes"}),
         ("GPT2Model", {"position": "learned"}),
     ),
-    read=_FIELDS.to_ours,
-    write=lambda config: _FIELDS.to_theirs(config.model_dump()),
+    to_ours=_FIELDS.to_ours,
+    to_theirs=lambda config: _FIELDS.to_theirs(config.model_dump()),
     keys=_keys,
     bare=("GPT2Model",),
 )

@@ -28,8 +28,8 @@ from regard.attention.positions.rotary_ntk import RotaryNtk
 from regard.attention.positions.rotary_yarn import RotaryYarn
 from regard.core import taps
 from regard.core.config import Config
+from regard.core.conversion import Conversion, Field, FieldMap
 from regard.core.errors import ConfigError
-from regard.core.foreign import Field, FieldMap, Foreign
 from regard.core.keymap import Drop, KeyMap, Rename
 from regard.layers.block import EncoderBlock, stack
 from regard.layers.embedding import TokenEmbedding
@@ -76,7 +76,12 @@ SIZES: dict[str, dict[str, Any]] = {
 class Llama(Decoder):
     Config = LlamaConfig
     SIZES = SIZES
-    foreign: Foreign
+    conversion: Conversion
+
+    @staticmethod
+    def longest_of(config: LlamaConfig) -> int | None:
+        """The most tokens that a model with this configuration reads; None: any number."""
+        return None
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
@@ -90,12 +95,12 @@ class Llama(Decoder):
             if isinstance(module, (nn.Linear, TokenEmbedding)):
                 nn.init.normal_(module.weight, std=0.02)
         taps.name_sites(self)
-        self.longest: int | None = None
+        self.longest: int | None = self.longest_of(config)
         self.reach = config.window
         self.coverage_site: str | None = None
 
     def _rotary(self) -> Position:
-        config, d_head = self.config, width(self.config)
+        config, d_head = self.config, head_width(self.config)
         by_turns: dict[str, Any] = {
             "factor": config.factor,
             "trained_len": config.trained_len or config.max_len,
@@ -133,7 +138,7 @@ class Llama(Decoder):
         return Residual(make_norm("rms", self.config.d_model, self.config.eps), order="pre")
 
 
-def width(config: LlamaConfig) -> int:
+def head_width(config: LlamaConfig) -> int:
     """The width of one head."""
     return config.d_head or config.d_model // config.n_heads
 
@@ -183,36 +188,38 @@ def _rotary(config: Mapping[str, Any], max_len: int) -> dict[str, Any]:
     rope = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
     kind = rope.get("rope_type", rope.get("type", "default"))
     known = ("default", "linear", *_TURNS)
-    odd = {name: rope[name] for name in ("mscale", "mscale_all_dim") if rope.get(name)}
-    odd |= {"partial_rotary_factor": share} if (share := rope.get("partial_rotary_factor", 1.0)) != 1.0 else {}
-    odd |= {"truncate": False} if rope.get("truncate") is False else {}
-    if kind not in known or odd:
+    unsupported = {name: rope[name] for name in ("mscale", "mscale_all_dim") if rope.get(name)}
+    unsupported |= {"partial_rotary_factor": share} if (share := rope.get("partial_rotary_factor", 1.0)) != 1.0 else {}
+    unsupported |= {"truncate": False} if rope.get("truncate") is False else {}
+    if kind not in known or unsupported:
         raise ConfigError(
             "config.json: this kind of rotary scaling is not supported",
-            got=", ".join([str(kind), *(f"{name} {value}" for name, value in odd.items())]),
+            got=", ".join([str(kind), *(f"{name} {value}" for name, value in unsupported.items())]),
             expected=f"one of {', '.join(known)}, without more",
         )
-    found = {"base": rope.get("rope_theta", config.get("rope_theta", 10000.0)), "scaling": "none"}
+    options = {"base": rope.get("rope_theta", config.get("rope_theta", 10000.0)), "scaling": "none"}
     if kind == "default":
-        return found
-    found |= {"scaling": kind, "factor": rope.get("factor", 1.0)}
+        return options
+    options |= {"scaling": kind, "factor": rope.get("factor", 1.0)}
     if kind in _TURNS:
-        found["trained_len"] = rope.get("original_max_position_embeddings") or max_len
-        found |= {ours: default if rope.get(theirs) is None else rope[theirs] for ours, theirs, default in _TURNS[kind]}
-    return found
+        options["trained_len"] = rope.get("original_max_position_embeddings") or max_len
+        options |= {
+            ours: default if rope.get(theirs) is None else rope[theirs] for ours, theirs, default in _TURNS[kind]
+        }
+    return options
 
 
 def _write(config: LlamaConfig) -> dict[str, Any]:
     """NTK scaling is another base, and is written as one."""
-    d_head = width(config)
+    d_head = head_width(config)
     raised = config.factor ** (d_head / max(d_head - 2, 1)) if config.scaling == "ntk" else 1.0
     rope: dict[str, Any] = {"rope_theta": config.base * raised, "rope_type": "default"}
     if config.scaling in ("linear", *_TURNS):
         rope |= {"rope_type": config.scaling, "factor": config.factor}
     if config.scaling in _TURNS:
         rope["original_max_position_embeddings"] = config.trained_len or config.max_len
-        own = {theirs: getattr(config, ours) for ours, theirs, _ in _TURNS[config.scaling]}
-        rope |= {name: value for name, value in own.items() if value is not None}
+        turns = {theirs: getattr(config, ours) for ours, theirs, _ in _TURNS[config.scaling]}
+        rope |= {name: value for name, value in turns.items() if value is not None}
     return {
         **_FIELDS.to_theirs(config.model_dump()),
         "num_key_value_heads": config.n_kv_heads or config.n_heads,
@@ -231,8 +238,8 @@ def _keys(config: LlamaConfig) -> KeyMap:
         [
             Rename("embedding.weight", "model.embed_tokens.weight"),
             *(
-                Rename(f"{ours}self.{one}.{{part}}", f"{theirs}self_attn.{other}.{{part}}")
-                for one, other in attention.items()
+                Rename(f"{ours}self.{our_name}.{{part}}", f"{theirs}self_attn.{their_name}.{{part}}")
+                for our_name, their_name in attention.items()
             ),
             *(
                 Rename(f"{ours}feedforward.{part}.{{part}}", f"{theirs}mlp.{part}_proj.{{part}}")
@@ -248,7 +255,7 @@ def _keys(config: LlamaConfig) -> KeyMap:
 
 
 _PLAIN = {"output_bias": None, "window": None}  # without a window Mistral's shape is Llama's, and is written as such
-Llama.foreign = Foreign(
+Llama.conversion = Conversion(
     model_types=("llama", "mistral", "qwen2"),
     prefix="model.",
     heads=(
@@ -262,8 +269,8 @@ Llama.foreign = Foreign(
         ("MistralForSequenceClassification", {"head": "classes", "bias": False}),
         ("MistralModel", {"bias": False}),
     ),
-    read=_read,
-    write=_write,
+    to_ours=_read,
+    to_theirs=_write,
     keys=_keys,
     bare=("LlamaModel", "MistralModel", "Qwen2Model"),
 )

@@ -8,7 +8,7 @@
 
 The score, the chooser and the window are those of the attention core, so each row of Luong's table is one switch here.
 The output matrix is the target embedding (tied), and Bahdanau's maxout layer is a tanh. Hard attention samples in
-training and learns by REINFORCE; `forward_sampled` gives the log-probabilities of what it chose.
+training and learns by REINFORCE: the output's `log_prob` is that of what it chose.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention import Attended, Gaussian, Mask, attend, make_chooser, make_score, window
-from regard.attention.centre import PredictedCentre
 from regard.attention.choosers.hard import MovingBaseline
+from regard.attention.predicted_window import PredictedWindow
 from regard.attention.scores import PreparedKeys
 from regard.core import taps
 from regard.core.config import Config
+from regard.core.output import Output
 from regard.core.state import State
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import TiedOutput, TokenEmbedding
@@ -74,6 +75,11 @@ class Seq2seq(nn.Module):
     Config = Seq2seqConfig
     SIZES = SIZES
 
+    @staticmethod
+    def longest_of(config: Seq2seqConfig) -> int | None:
+        """The most tokens that a model with this configuration reads; None: any number."""
+        return config.max_len if config.attention != "none" and config.score == "location" else None
+
     def __init__(self, config: Seq2seqConfig) -> None:
         super().__init__()
         self.config = config
@@ -103,21 +109,21 @@ class Seq2seq(nn.Module):
             else:
                 self.key = nn.Identity()
             self.chooser = make_chooser(config.chooser)
-            self.centre = PredictedCentre(hidden, config.radius) if config.reach == "local_p" else None
+            self.centre = PredictedWindow(hidden, config.radius) if config.reach == "local_p" else None
         self.baseline = MovingBaseline() if config.chooser == "hard" and config.attention != "none" else None
-        self.longest: int | None = config.max_len if config.attention != "none" and config.score == "location" else None
+        self.longest: int | None = self.longest_of(config)
         self.site = "align"
         self.coverage_site: str | None = None if config.attention == "none" else self.site
 
     def forward(
         self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], target: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B T D"]:
-        return self.forward_sampled(source, source_mask, target)[0]
+    ) -> Output:
+        """States before the output layer, logits of the next token, and log p [B,T] of each sampled look at the source
+        (hard attention in training)."""
+        hidden, log_prob = self._states(source, source_mask, target)
+        return Output(hidden, lambda: self.output(hidden), log_prob=log_prob)
 
-    def forward_sampled(
-        self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], target: Int[Tensor, "B T"]
-    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T"] | None]:
-        """States before the output layer, and log p of each sampled look at the source (hard attention in training)."""
+    def _states(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor | None]:
         memory, state = self.encode(source, source_mask)
         x = taps.point("decoder.input", self.dropout(self.target_embedding(target)))
         if self.config.attention == "luong" and not self.config.input_feeding:
@@ -151,7 +157,7 @@ class Seq2seq(nn.Module):
         keys, values = self.score.prepare(self.key(states)).unsqueeze(1), states.unsqueeze(1)
         return Memory(keys, values, real, lengths), first
 
-    def read(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+    def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """Logits of target states."""
         return self.output(hidden)
 
@@ -168,11 +174,11 @@ class Seq2seq(nn.Module):
 
     def step(self, tokens: Int[Tensor, "B T"], state: State) -> Float[Tensor, "B V"]:
         memory = Memory(*(state[f"memory.{name}"] for name in ("keys", "values", "real", "lengths")))
-        own = {name: state[f"decoder.{name}"] for name in self.decoder.empty_state(1)}
+        recurrent = {name: state[f"decoder.{name}"] for name in self.decoder.empty_state(1)}
         out, start = state["fed"], int(state["time"][0])
         for t, x_t in enumerate(self.dropout(self.target_embedding(tokens)).unbind(1), start):
-            out, own, _ = self._advance(x_t, own, out, memory, t)
-        for name, part in own.items():
+            out, recurrent, _ = self._advance(x_t, recurrent, out, memory, t)
+        for name, part in recurrent.items():
             state[f"decoder.{name}"] = part
         state["fed"], state["time"] = out, state["time"] + tokens.shape[1]
         return self.output(out)

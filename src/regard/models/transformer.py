@@ -30,6 +30,7 @@ from regard.attention.positions.sinusoidal import Sinusoidal
 from regard.core import taps
 from regard.core.config import Config
 from regard.core.errors import ShapeError
+from regard.core.output import Output
 from regard.core.state import State
 from regard.layers.block import DecoderBlock, EncoderBlock, stack
 from regard.layers.dropout import Dropout
@@ -76,12 +77,17 @@ SIZES: dict[str, dict[str, int]] = {
 class Transformer(nn.Module):
     Config = TransformerConfig
     SIZES = SIZES
-    foreign = MARIAN
+    conversion = MARIAN
 
     @staticmethod
     def task_of(config: TransformerConfig) -> str:
         """What a loaded model is used for."""
         return "translation"
+
+    @staticmethod
+    def longest_of(config: TransformerConfig) -> int | None:
+        """The most tokens that a model with this configuration reads; None: any number."""
+        return config.max_len if config.position == "learned" else None
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -115,16 +121,17 @@ class Transformer(nn.Module):
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
         taps.name_sites(self)
-        self.longest: int | None = config.max_len if config.position == "learned" else None
+        self.longest: int | None = self.longest_of(config)
         self.coverage_site: str | None = f"decoder.{config.n_decoder_layers - 1}.cross"
 
     def forward(
         self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], target: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B T D"]:
-        """What stands before the output layer at each target position; `self.output` makes logits of it."""
+    ) -> Output:
+        """The states before the output layer at each target position, and logits of the token that comes next."""
         memory, mask = self.encode(source, source_mask), Mask(keys=source_mask)
         prepared = [block.cross.prepare(memory) for block in self._decoder_blocks]
-        return self._decode(target, prepared, mask, None)
+        hidden = self._decode(target, prepared, mask, None)
+        return Output(hidden, lambda: self.output(hidden))
 
     def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         positions = torch.arange(source.shape[1], device=source.device)
@@ -135,7 +142,7 @@ class Transformer(nn.Module):
             x = block(x, mask=mask)
         return self.encoder_norm(x)
 
-    def read(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+    def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """The logits that a decoder block's output would give if it were the last."""
         return self.output(self.decoder_norm(hidden))
 
@@ -162,8 +169,8 @@ class Transformer(nn.Module):
         x = self.dropout(self.target_position.embed(self.target_embedding(target), positions))
         x = taps.point("decoder.input", x)
         for index, (block, memory) in enumerate(zip(self.decoder, prepared, strict=True)):
-            own = None if state is None else state.sub(f"{index}.self")
-            x = block(x, memory, mask=causal(), memory_mask=memory_mask, state=own)
+            layer_state = None if state is None else state.sub(f"{index}.self")
+            x = block(x, memory, mask=causal(), memory_mask=memory_mask, state=layer_state)
         return self.decoder_norm(x)
 
     @property
@@ -200,10 +207,10 @@ class Transformer(nn.Module):
         return FeedForward(config.d_model, d_ff, activation=config.activation, dropout=config.activation_dropout)
 
     def _encoder_block(self) -> EncoderBlock:
-        own = self._attention("encoder", self.source_position)
-        return EncoderBlock(own, self._feedforward(self.config.d_ff), self._residual)
+        attention = self._attention("encoder", self.source_position)
+        return EncoderBlock(attention, self._feedforward(self.config.d_ff), self._residual)
 
     def _decoder_block(self) -> DecoderBlock:
-        own, cross = self._attention("decoder", self.target_position), self._attention("decoder", None)
+        attention, cross = self._attention("decoder", self.target_position), self._attention("decoder", None)
         feedforward = self._feedforward(self.config.d_decoder_ff or self.config.d_ff)
-        return DecoderBlock(own, cross, feedforward, self._residual)
+        return DecoderBlock(attention, cross, feedforward, self._residual)

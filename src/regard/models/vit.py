@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from regard.attention.heads import MultiHead
 from regard.core import taps
 from regard.core.config import Config
+from regard.core.conversion import ACTIVATIONS, Conversion, Field, FieldMap
 from regard.core.errors import ConfigError
-from regard.core.foreign import ACTIVATIONS, Field, FieldMap, Foreign
 from regard.core.keymap import Drop, KeyMap, Rename
 from regard.core.output import Output
 from regard.layers.block import EncoderBlock, stack
@@ -64,7 +64,7 @@ SIZES: dict[str, dict[str, Any]] = {
 class Vit(nn.Module):
     Config = VitConfig
     SIZES = SIZES
-    foreign: Foreign
+    conversion: Conversion
 
     @staticmethod
     def task_of(config: VitConfig) -> str:
@@ -90,7 +90,7 @@ class Vit(nn.Module):
             self.pooler = nn.Linear(width, width)
         if config.teacher:
             self.teacher_classifier = nn.Linear(width, config.n_labels)
-        self._start()
+        self._initialize()
         taps.name_sites(self)
 
     def forward(self, pixel_values: Float[Tensor, "B C height width"]) -> Output:
@@ -100,7 +100,7 @@ class Vit(nn.Module):
             return Output(hidden, pooled=torch.tanh(self.pooler(hidden[:, 0])))
         return Output(hidden, self._classify(hidden), pooled=hidden[:, 0])
 
-    def read(self, hidden: Float[Tensor, "B P D"]) -> Float[Tensor, "B C"] | None:
+    def head_logits(self, hidden: Float[Tensor, "B P D"]) -> Float[Tensor, "B C"] | None:
         """The logits that a block's output would give if it were the last; None without a classifier."""
         return self._classify(self.norm(hidden)) if self.config.n_labels else None
 
@@ -144,7 +144,7 @@ class Vit(nn.Module):
         config = self.config
         return Residual(make_norm("layer", config.d_model, config.eps), order="pre", dropout=config.dropout)
 
-    def _start(self) -> None:
+    def _initialize(self) -> None:
         for tensor in (self.position, *self.special.values()):
             nn.init.trunc_normal_(tensor, std=0.02)
         for module in self.modules():
@@ -212,7 +212,7 @@ def _keys(config: VitConfig) -> KeyMap:
     )
 
 
-Vit.foreign = Foreign(
+Vit.conversion = Conversion(
     model_types=("vit", "deit"),
     prefix="{model_type}.",
     heads=(
@@ -222,8 +222,8 @@ Vit.foreign = Foreign(
         ("ViTForImageClassification", {"distilled": False}),
         ("DeiTForImageClassification", {"distilled": True}),
     ),
-    read=_read,
-    write=_write,
+    to_ours=_read,
+    to_theirs=_write,
     keys=_keys,
     bare=("ViTModel", "DeiTModel"),
 )

@@ -1,16 +1,42 @@
-"""What a loaded model can do, one file a task: text or images in, results out. Found by the task's name."""
+"""What a loaded model can do, one file a task: text or images in, results out. Found by the task's name.
+
+A pipeline declares its verbs (methods marked with `@verb`), a command to try it with (`usage`) and what it accepts.
+"""
 
 from __future__ import annotations
 
 from regard.core import lookup
-from regard.folder import ModelFolder
+from regard.core.version import VERSION
 from regard.pipelines._loaded import Loaded
+from regard.store import StoredModel
+
+__all__ = ["Loaded", "card", "make_pipeline", "pipeline_of", "verbs"]
 
 
-def make_pipeline(stored: ModelFolder) -> Loaded:
+def make_pipeline(stored: StoredModel) -> Loaded:
     """The model of a folder, with the verbs of its task."""
-    made: Loaded = lookup.find(__name__, stored.task)(stored)
-    return made
+    return pipeline_of(stored.task)(stored)
 
 
-__all__ = ["Loaded", "make_pipeline"]
+def pipeline_of(task: str) -> type[Loaded]:
+    """The pipeline of a task."""
+    pipeline: type[Loaded] = lookup.find(__name__, task)
+    return pipeline
+
+
+def verbs() -> dict[str, str]:
+    """Every verb that some pipeline has, and what model it needs."""
+    every: dict[str, str] = {}
+    for task in lookup.names(__name__):
+        for name, needs in pipeline_of(task).verbs().items():
+            every.setdefault(name, needs)
+    return every
+
+
+def card(stored: StoredModel) -> str:
+    """The model card that stands in for one that nobody wrote."""
+    count = sum(parameter.numel() for parameter in stored.model.parameters())
+    return (
+        f"# {stored.task} model\n\nA `{stored.name}` with {count:,} parameters, trained with regard "
+        f"{VERSION}.\n\nUse it: `{pipeline_of(stored.task).usage}`\n"
+    )

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import nn
 
-from regard import folder as folders
 from regard.core.errors import LengthError, UsageError
 from regard.core.output import Output
 from regard.data.text import Tokenizer
+from regard.data.text.layout import layout
 from regard.data.text.rows import named
-from regard.explain import Subject
-from regard.folder import ModelFolder
-from regard.layout import layout
+from regard.explain import Subject, explain
+from regard.models import reads_cls
 from regard.pipelines import _subjects as subjects
+from regard.pipelines._verbs import NoSuchVerb, verbs_of
+from regard.store import StoredModel, save_model
+from regard.views.result import Result
 
-_NEEDS = {
-    "translate": "a translation model",
-    "align": "a translation model",
-    "generate": "a language model",
-    "classify": "a model with a classifier",
-    "answer": "a question answering model",
-    "fill": "a masked language model",
-    "embed": "an encoder",
-    "similar": "an encoder",
-    "explain": "a model that reads text or images",
-}
+Accepted = Literal["text", "pair", "image", "image + text"]
 
 
 class Loaded(nn.Module):
     """`regard.load(folder)`. Calling it runs the model: `loaded(input_ids=…, attention_mask=…).logits`."""
 
-    def __init__(self, stored: ModelFolder) -> None:
+    usage: ClassVar[str] = "regard.load(FOLDER)"
+    """A command to try it with; FOLDER stands for the model's folder."""
+    accepts: ClassVar[tuple[Accepted, ...]] = ("text",)
+    """What its verbs and `explain` read. With "pair" a second text may follow the first."""
+
+    def __init__(self, stored: StoredModel) -> None:
         super().__init__()
         self.stored = stored
         self.model: Any = stored.model
@@ -61,55 +59,61 @@ class Loaded(nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Write a model folder."""
-        folders.save(Path(folder), self.stored)
+        from regard.pipelines import card
+
+        save_model(Path(folder), replace(self.stored, card=self.stored.card or card(self.stored)))
 
     save_pretrained = save
 
-    def translate(self, *_: Any, **__: Any) -> Any:
-        self._cannot("translate")
+    @classmethod
+    def verbs(cls) -> dict[str, str]:
+        """What models of this kind can do, and what a model needs for each."""
+        return verbs_of(cls)
 
-    def align(self, *_: Any, **__: Any) -> Any:
-        self._cannot("align")
-
-    def generate(self, *_: Any, **__: Any) -> Any:
-        self._cannot("generate")
-
-    def classify(self, *_: Any, **__: Any) -> Any:
-        self._cannot("classify")
-
-    def answer(self, *_: Any, **__: Any) -> Any:
-        self._cannot("answer")
-
-    def fill(self, *_: Any, **__: Any) -> Any:
-        self._cannot("fill")
-
-    def embed(self, *_: Any, **__: Any) -> Any:
-        self._cannot("embed")
-
-    def similar(self, *_: Any, **__: Any) -> Any:
-        self._cannot("similar")
+    def texts(self, inputs: Sequence[Any], **search: Any) -> list[str]:
+        """The text that the model writes for each input: what evaluators of text compare with references."""
+        raise NoSuchVerb("this model writes no text for an input", got=self._described())
 
     def subject(self, inputs: Any, target: Any = None, **_: Any) -> Subject:
         """What there is to explain: the model, `inputs` (texts or images) as tensors and tokens, and its answer."""
-        self._cannot("explain")
+        raise NoSuchVerb("explain needs a model that reads text or images", got=self._described())
 
-    def explain(self, inputs: Any, target: Any = None, *, method: str = "maps", **options: Any) -> Any:
+    def explain(self, inputs: Any, target: Any = None, *, method: str = "maps", **options: Any) -> Result:
         """The result of one of `regard.explain`'s methods on these texts or images."""
-        from regard.looking import explain
-
         return explain(self, inputs, target, method=method, **options)
 
-    def _cannot(self, verb: str) -> NoReturn:
-        able = [name for name in _NEEDS if getattr(type(self), name) is not getattr(Loaded, name)]
-        raise UsageError(
-            f"{verb} needs {_NEEDS[verb]}",
-            got=f"a {self.stored.name} for {self.stored.task.replace('_', ' ')}",
-            remedy=f"This one can {' and '.join(able)}." if able else "This one can only be called from Python.",
-        )
+    def head_answer(self, output: Output, inputs: Mapping[str, torch.Tensor]) -> subjects.Answer:
+        """What the model's head says of these inputs, to be explained: the likeliest class, or class of each token."""
+        if output.logits is None or output.logits.dim() == 2:
+            return subjects.class_answer(self, output)
+        real = inputs["attention_mask"].bool()
+        return subjects.token_answer(self, output.logits.argmax(-1).masked_fill(~real, subjects.NOT_ASKED))
+
+    def answer_label(self, number: int) -> str:
+        """What one of the model's logits stands for."""
+        names = self.stored.extra.get("labels")
+        return str(names[number]) if names and number < len(names) else f"LABEL_{number}"
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            from regard.pipelines import verbs
+
+            if name.startswith("_") or name not in (every := verbs()):
+                raise
+            able = [*self.verbs(), *(["explain"] if type(self).subject is not Loaded.subject else [])]
+            remedy = f"This one can {' and '.join(able)}." if able else "This one can only be called from Python."
+            raise NoSuchVerb(f"{name} needs {every[name]}", got=self._described(), remedy=remedy) from None
+
+    def _described(self) -> str:
+        return f"a {self.stored.name} for {self.stored.task.replace('_', ' ')}"
 
 
 class TextEncoder(Loaded):
     """A model that reads texts, or pairs of them, all at once."""
+
+    accepts: ClassVar[tuple[Accepted, ...]] = ("text", "pair")
 
     def outputs(
         self, texts: Sequence[str], others: Sequence[str] | None = None, *, rows: int = 32
@@ -141,7 +145,7 @@ class TextEncoder(Loaded):
         return self._laid_out(texts, others, self.config.max_len if longest is None else longest)
 
     def _laid_out(self, texts: Sequence[str], others: Sequence[str] | None, longest: int) -> dict[str, torch.Tensor]:
-        lay = layout(self.stored.name, self.stored.extra)
+        lay = layout(reads_cls(self.stored.name), self.stored.extra)
         return named(self.tokenizer, lay(self.tokenizer, list(texts), others and list(others), longest))
 
 

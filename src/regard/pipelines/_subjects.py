@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from regard.pipelines.translation import TranslationPipeline
 
 Texts = str | Sequence[str]
-_NO_ONE = -100  # a place whose token is not asked for
+NOT_ASKED = -100
+"""Stands where no token is asked for."""
 
 
 def listed(texts: Texts | None, what: str = "text") -> list[str]:
@@ -51,7 +52,7 @@ def token_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
     """log p of the wanted tokens [B,T], summed over those that are asked for [B]."""
     wanted = goal["wanted"]
     logits = output.logits.float()
-    losses = F.cross_entropy(logits.transpose(1, 2), wanted, ignore_index=_NO_ONE, reduction="none")
+    losses = F.cross_entropy(logits.transpose(1, 2), wanted, ignore_index=NOT_ASKED, reduction="none")
     return -losses.sum(1)
 
 
@@ -92,11 +93,11 @@ def reader_subject(loaded: TextEncoder, texts: Texts, others: Texts | None = Non
     labels = [loaded.tokenizer.tokens(ids[real].tolist()) for ids, real in _real(inputs)]
     with torch.no_grad():
         output = model(**inputs)
-    score, goal, said = _answer(loaded, output, inputs)
+    score, goal, answer = loaded.head_answer(output, inputs)
     if bare and seconds is not None:
         goal = {"vector": loaded.embed(seconds), "real": inputs["attention_mask"]}
         score = functools.partial(cosine_score, how=getattr(loaded.config, "pooling", None))
-        said = {"cosines": score(output, goal).tolist()}
+        answer = {"cosines": score(output, goal).tolist()}
     return Subject(
         loaded.stored.name,
         loaded.stored.task,
@@ -106,9 +107,9 @@ def reader_subject(loaded: TextEncoder, texts: Texts, others: Texts | None = Non
         score,
         goal,
         {"input": inputs["input_ids"]},
-        said,
-        model.read,
-        _labeller(loaded),
+        answer,
+        model.head_logits,
+        loaded.answer_label,
         model.embedding.weight.detach(),
         untrained=untrained(loaded, lambda other: reader_subject(other, texts, others)),  # type: ignore[arg-type]
     )
@@ -125,7 +126,7 @@ def writer_subject(loaded: LanguageModelPipeline, texts: Texts, targets: Texts |
         loaded.check_fits(row)
     ids, real = pad(whole, value=0)
     inputs = {"input_ids": ids} if bool(real.all()) else {"input_ids": ids, "attention_mask": real}
-    wanted, said = torch.full_like(ids, _NO_ONE), dict[str, Any]()
+    wanted, answer = torch.full_like(ids, NOT_ASKED), dict[str, Any]()
     if targets is None:
         with torch.no_grad():
             last = torch.stack(
@@ -135,7 +136,7 @@ def writer_subject(loaded: LanguageModelPipeline, texts: Texts, targets: Texts |
         for number, row in enumerate(whole):
             wanted[number, len(row) - 1] = best.indices[number, 0]
         pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-        said["next"] = [list(zip(loaded.tokenizer.tokens(tokens), shares, strict=True)) for tokens, shares in pairs]
+        answer["next"] = [list(zip(loaded.tokenizer.tokens(tokens), shares, strict=True)) for tokens, shares in pairs]
     for number, (prompt, target) in enumerate(zip(prompts, after, strict=True)):
         wanted[number, len(prompt) - 1 : len(prompt) - 1 + len(target)] = torch.tensor(target, dtype=torch.long)
     return Subject(
@@ -147,8 +148,8 @@ def writer_subject(loaded: LanguageModelPipeline, texts: Texts, targets: Texts |
         token_score,
         {"wanted": wanted},
         {"input": ids},
-        said,
-        loaded.model.read,
+        answer,
+        loaded.model.head_logits,
         lambda token: loaded.tokenizer.tokens([token])[0],
         loaded.model.embedding.weight.detach(),
         untrained=untrained(loaded, lambda other: writer_subject(other, texts, targets)),  # type: ignore[arg-type]
@@ -159,11 +160,11 @@ def translation_subject(loaded: TranslationPipeline, texts: Texts, targets: Text
     """A translator with the target that is given, or with the translation that wins."""
     rows = listed(texts, "source")
     source_ids, tokenizer = loaded.source_tokenizer.encode_batch(rows), loaded.target_tokenizer
-    said: dict[str, Any] = {}
+    decoded: dict[str, Any] = {}
     if targets is None:
-        found = [best[0] for best in loaded.translate_nbest(rows, **search)]
-        written = [one.tokens for one in found]
-        said = {"log_probs": [one.log_prob for one in found], "decoded": True}
+        best = [hypotheses[0] for hypotheses in loaded.translate_nbest(rows, **search)]
+        written = [translation.tokens for translation in best]
+        decoded = {"log_probs": [translation.log_prob for translation in best], "decoded": True}
     else:
         written = tokenizer.encode_batch(listed(targets, "target"))
     if len(written) != len(rows):
@@ -184,8 +185,8 @@ def translation_subject(loaded: TranslationPipeline, texts: Texts, targets: Text
         token_score,
         {"wanted": wanted},
         {"source": source, "target": wanted, "prefix": read},
-        {"translations": targets, **said},
-        loaded.model.read,
+        {"translations": targets, **decoded},
+        loaded.model.head_logits,
         lambda token: tokenizer.tokens([token])[0],
         loaded.model.source_embedding.weight.detach(),
         untrained=untrained(loaded, lambda other: translation_subject(other, texts, targets)),  # type: ignore[arg-type]
@@ -193,8 +194,8 @@ def translation_subject(loaded: TranslationPipeline, texts: Texts, targets: Text
 
 
 def image_subject(loaded: ImageClassificationPipeline, images: Sequence[Any]) -> Subject:
-    """A Vision Transformer: its tokens are the marks and the patches, by row and column."""
-    model, pixels = loaded.model, loaded.form.read(images)
+    """A Vision Transformer: its tokens are the special tokens and the patches, by row and column."""
+    model, pixels = loaded.model, loaded.form.pixel_values(images)
     patch = loaded.config.patch_size
     grid = pixels.shape[2] // patch, pixels.shape[3] // patch
     labels = ["[CLS]", "[DIST]"][: model.n_special] + [
@@ -203,7 +204,7 @@ def image_subject(loaded: ImageClassificationPipeline, images: Sequence[Any]) ->
     inputs = {"pixel_values": pixels}
     with torch.no_grad():
         output = model(**inputs)
-    score, goal, said = _answer(loaded, output, inputs)
+    score, goal, answer = loaded.head_answer(output, inputs)
     return Subject(
         loaded.stored.name,
         loaded.stored.task,
@@ -212,9 +213,9 @@ def image_subject(loaded: ImageClassificationPipeline, images: Sequence[Any]) ->
         {"input": [labels] * len(pixels)},
         score,
         goal,
-        output=said,
-        read=model.read,
-        label=_labeller(loaded),
+        output=answer,
+        head_logits=model.head_logits,
+        label=loaded.answer_label,
         grid=grid,
         untrained=untrained(loaded, lambda other: image_subject(other, images)),  # type: ignore[arg-type]
     )
@@ -224,38 +225,30 @@ def _real(inputs: Mapping[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
     return list(zip(inputs["input_ids"], inputs["attention_mask"].bool(), strict=True))
 
 
-def _answer(loaded: Loaded, output: Any, inputs: Mapping[str, Tensor]) -> tuple[Any, dict[str, Tensor], dict[str, Any]]:
-    """What the head says: how to score it, which answer is meant, and that answer in words."""
-    logits, label = output.logits, _labeller(loaded)
+Answer = tuple[Callable[[Any, Mapping[str, Tensor]], Tensor] | None, dict[str, Tensor], dict[str, Any]]
+"""How the head's answer is scored, which answer is meant, and that answer in words."""
+
+
+def class_answer(loaded: Loaded, output: Any) -> Answer:
+    """The likeliest class, or the number of a regression; nothing where there is no head."""
+    logits = output.logits
     if logits is None:
         return None, {}, {}
     if loaded.stored.extra.get("regression"):
-        return (lambda found, _: found.logits[:, 0]), {}, {"values": logits[:, 0].tolist()}
-    if logits.dim() == 2:
-        shares = logits.float().softmax(-1)
-        best = shares.argmax(-1, keepdim=True)
-        said = [[label(int(one)), float(share[one])] for one, share in zip(best, shares, strict=True)]
-        return class_score, {"wanted": best}, {"classes": said}
-    real = inputs["attention_mask"].bool()
-    if loaded.stored.task == "question_answering":
-        places = logits.masked_fill(~real.unsqueeze(-1), -torch.inf).argmax(1)
-        return span_score, {"wanted": places}, {"spans": places.tolist()}
-    wanted = logits.argmax(-1).masked_fill(~real, _NO_ONE)
-    if loaded.stored.task == "masked_lm":
-        gaps = inputs["input_ids"] == loaded.tokenizer.mask
-        wanted = (
-            torch.where(gaps, wanted, _NO_ONE) if bool(gaps.any()) else inputs["input_ids"].masked_fill(~real, _NO_ONE)
-        )
-    said = [[label(token) for token in row[row != _NO_ONE].tolist()] for row in wanted]
-    return token_score, {"wanted": wanted}, {"tokens": said}
+        return (lambda again, _: again.logits[:, 0]), {}, {"values": logits[:, 0].tolist()}
+    shares = logits.float().softmax(-1)
+    best = shares.argmax(-1, keepdim=True)
+    named = [[loaded.answer_label(int(place)), float(row[place])] for place, row in zip(best, shares, strict=True)]
+    return class_score, {"wanted": best}, {"classes": named}
 
 
-def _labeller(loaded: Loaded) -> Callable[[int], str]:
-    if loaded.stored.task == "masked_lm":
-        return lambda token: loaded.tokenizer.tokens([token])[0]
-    if loaded.stored.task == "next_sentence":
-        return lambda number: ("follows", "does not follow")[number]
-    if loaded.stored.task == "question_answering":
-        return lambda number: ("start", "end")[number]
-    names = loaded.stored.extra.get("labels")
-    return lambda number: str(names[number]) if names and number < len(names) else f"LABEL_{number}"
+def token_answer(loaded: Loaded, wanted: Tensor) -> Answer:
+    """The wanted class or word [B,T] of each token, NOT_ASKED where none is meant."""
+    named = [[loaded.answer_label(token) for token in row[row != NOT_ASKED].tolist()] for row in wanted]
+    return token_score, {"wanted": wanted}, {"tokens": named}
+
+
+def span_answer(output: Any, real: Tensor) -> Answer:
+    """The likeliest beginning and end."""
+    places = output.logits.masked_fill(~real.unsqueeze(-1), -torch.inf).argmax(1)
+    return span_score, {"wanted": places}, {"spans": places.tolist()}

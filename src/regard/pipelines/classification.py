@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from regard.core.errors import DataError
+from regard.pipelines._verbs import verb
 from regard.pipelines.sentence_similarity import SentenceSimilarityPipeline
 
 
@@ -21,19 +22,22 @@ class Classified:
 class ClassificationPipeline(SentenceSimilarityPipeline):
     """The names of the classes are those that the model was trained with."""
 
+    usage = 'echo "…" | regard classify FOLDER'
+
+    @verb("a model with a classifier")
     def classify(
         self, texts: Sequence[str], others: Sequence[str] | None = None, *, rows: int = 32
     ) -> list[Classified]:
         """The class of each text, or of each pair where `others` are given."""
         if others is not None and len(texts) != len(others):
             raise DataError("the two lists differ in length", got=f"{len(texts)} and {len(others)}", expected="as many")
-        found: dict[int, Classified] = {}
+        results: dict[int, Classified] = {}
         for places, _, output in self.outputs(texts, others, rows=rows):
             assert output.logits is not None
             numbers = output.logits.float()
             shares = numbers if self.stored.extra.get("regression") else numbers.softmax(-1)
-            found |= {place: self._named(row) for place, row in zip(places, shares.tolist(), strict=True)}
-        return [found[place] for place in range(len(texts))]
+            results |= {place: self._named(row) for place, row in zip(places, shares.tolist(), strict=True)}
+        return [results[place] for place in range(len(texts))]
 
     def _named(self, row: list[float]) -> Classified:
         names = self.stored.extra.get("labels") or [f"LABEL_{i}" for i in range(len(row))]

@@ -13,42 +13,48 @@ from regard.data.images import ImageForm
 from regard.explain import Subject
 from regard.pipelines import _subjects as subjects
 from regard.pipelines._loaded import Loaded
+from regard.pipelines._verbs import verb
 from regard.pipelines.classification import Classified
 
 
 class ImageClassificationPipeline(Loaded):
     """How images are prepared is stored with the model."""
 
+    usage = "regard classify FOLDER image.png"
+    accepts = ("image",)
+
     @property
     def form(self) -> ImageForm:
         return ImageForm.parse(self.stored.extra["image"], "how images are prepared")
 
+    @verb("a model with a classifier")
     def classify(self, images: Sequence[str | Path | Any], *, rows: int = 32) -> list[Classified]:
         """The class of each image."""
         if isinstance(images, (str, Path)):
             raise UsageError("images are given as a list", got="one path", remedy="Put it into a list.")
         if not self.config.n_labels:
             raise UsageError("this encoder of images has no classifier", remedy="Use embed(), or fine-tune it.")
-        found: list[Classified] = []
+        results: list[Classified] = []
         names = self.stored.extra.get("labels") or [f"LABEL_{i}" for i in range(self.config.n_labels)]
         for start in range(0, len(images), rows):
             with torch.inference_mode():
-                logits = self.model(self.form.read(images[start : start + rows])).logits
+                logits = self.model(self.form.pixel_values(images[start : start + rows])).logits
             for row in logits.float().softmax(-1).tolist():
                 scores = dict(zip(names, row, strict=True))
                 best = max(scores, key=scores.__getitem__)
-                found.append(Classified(best, scores[best], scores))
-        return found
+                results.append(Classified(best, scores[best], scores))
+        return results
 
     def subject(self, inputs: Any, target: Any = None, **_: Any) -> Subject:
         """One image or several."""
         images = [inputs] if isinstance(inputs, (str, Path)) or not isinstance(inputs, Sequence) else inputs
         return subjects.image_subject(self, images)
 
+    @verb("an encoder")
     def embed(self, images: Sequence[str | Path | Any], *, rows: int = 32) -> torch.Tensor:
         """The pooled vector of each image [N,D]."""
         parts = []
         for start in range(0, len(images), rows):
             with torch.inference_mode():
-                parts.append(self.model(self.form.read(images[start : start + rows])).pooled)
+                parts.append(self.model(self.form.pixel_values(images[start : start + rows])).pooled)
         return torch.cat(parts).clone() if parts else torch.empty(0, self.config.d_model)

@@ -14,13 +14,14 @@ from regard.decoding import Search, decode
 from regard.explain import Subject
 from regard.pipelines import _subjects as subjects
 from regard.pipelines._loaded import Loaded, check_length, check_texts
+from regard.pipelines._verbs import verb
 
 _NONE = -1
 
 
 @dataclass(frozen=True)
 class Written:
-    """What was written after one prompt; `finished` is False where the length ran out before the end mark came."""
+    """What was written after one prompt; `finished` is False where the length ran out before the end token came."""
 
     prompt: str
     text: str
@@ -32,8 +33,11 @@ class Written:
 
 
 class LanguageModelPipeline(Loaded):
-    """Writes on from prompts; a batch of prompts of any lengths gives what each gives alone."""
+    """Goes on from prompts; a batch of prompts of any lengths gives what each gives alone."""
 
+    usage = 'regard generate FOLDER --prompt "…"'
+
+    @verb("a language model")
     def generate(
         self,
         prompts: Sequence[str],
@@ -66,23 +70,28 @@ class LanguageModelPipeline(Loaded):
         for start in range(0, len(order), rows):
             chosen = order[start : start + rows]
             show = self._shower(encoded[chosen[0]], on_text) if on_text else None
-            found = self.decode_ids(
+            decoded = self.decode_ids(
                 [encoded[i] for i in chosen], options, numbers=[first + i for i in chosen], show=show
             )
-            for place, (tokens, log_prob, finished) in zip(chosen, found, strict=True):
+            for place, (tokens, log_prob, finished) in zip(chosen, decoded, strict=True):
                 text = self._continued(encoded[place], tokens)
                 full = not finished and len(tokens) < max_tokens
                 results[place] = Written(prompts[place], text, log_prob, finished, tokens, full)
-        return [one for one in results if one is not None]
+        return [written for written in results if written is not None]
+
+    def texts(self, inputs: Sequence[str], **search: Any) -> list[str]:
+        return [written.text for written in self.generate(inputs, **search)]
 
     def prompt_ids(self, prompt: str) -> list[int]:
-        """The tokens of a prompt, after the beginning mark where the model knows one and wants it."""
+        """The tokens of a prompt, after the beginning token where the model knows and wants it."""
         (ids,) = self.tokenizer.encode_batch([prompt])
-        bos = self._mark("bos")
+        bos = self._special("bos")
         if (self.stored.extra.get("begin") or not ids) and bos != _NONE:
             ids = [bos, *ids]
         if not ids:
-            raise UsageError("an empty prompt needs a model with a beginning mark", remedy="Give a word to begin with.")
+            raise UsageError(
+                "an empty prompt needs a model with a beginning token", remedy="Give a word to begin with."
+            )
         return ids
 
     def decode_ids(
@@ -93,8 +102,8 @@ class LanguageModelPipeline(Loaded):
         numbers: Sequence[int] | None = None,
         show: Callable[[Tensor], None] | None = None,
     ) -> list[tuple[list[int], float, bool]]:
-        """For each row of ids: the new ids, their log-probability, and whether the end mark came."""
-        found = decode(
+        """For each row of ids: the new ids, their log-probability, and whether the end token came."""
+        decoded = decode(
             self.model,
             {},
             options,
@@ -106,7 +115,7 @@ class LanguageModelPipeline(Loaded):
             rows=numbers,
             on_step=show,
         )
-        pairs = zip(rows, (hypotheses[0] for hypotheses in found), strict=True)
+        pairs = zip(rows, (hypotheses[0] for hypotheses in decoded), strict=True)
         return [(best.tokens[len(row) - 1 :], best.log_prob, best.finished) for row, best in pairs]
 
     def subject(self, inputs: Any, target: Any = None, **_: Any) -> Subject:
@@ -158,21 +167,21 @@ class LanguageModelPipeline(Loaded):
             nonlocal shown
             new = tokens_NT[0].tolist()[len(prompt) - 1 :]
             text = self._continued(prompt, new)
-            # A character of several tokens shows as a replacement mark until it is whole.
+            # A character of several tokens shows as a replacement character until it is whole.
             if new and text.startswith(shown) and not text.endswith("\ufffd"):
                 on_text(text[len(shown) :])
                 shown = text
 
         return show
 
-    def _mark(self, name: str) -> int:
+    def _special(self, name: str) -> int:
         known = self.stored.extra.get("tokens", {})
-        found = known.get(name)
-        if found is None and not known and self.stored.source_tokenizer is not None:
-            found = getattr(self.stored.source_tokenizer.specials, name)
-        return _NONE if found is None else int(found)
+        token = known.get(name)
+        if token is None and not known and self.stored.source_tokenizer is not None:
+            token = getattr(self.stored.source_tokenizer.specials, name)
+        return _NONE if token is None else int(token)
 
     def _ends(self) -> list[int]:
-        """The end marks; models that take turns in a conversation have several."""
+        """The end tokens; models that take turns in a conversation have several."""
         known = self.stored.extra.get("tokens", {}).get("eos")
-        return [int(one) for one in known] if isinstance(known, list) else [self._mark("eos")]
+        return [int(token) for token in known] if isinstance(known, list) else [self._special("eos")]

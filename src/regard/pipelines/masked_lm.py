@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from regard.core.batch import pad
 from regard.core.errors import UsageError
+from regard.core.output import Output
+from regard.pipelines import _subjects as subjects
 from regard.pipelines._loaded import check_length, check_texts
+from regard.pipelines._verbs import verb
 from regard.pipelines.sentence_similarity import SentenceSimilarityPipeline
 
 GAP = "[MASK]"
@@ -28,10 +31,25 @@ class Filling:
 class MaskedLmPipeline(SentenceSimilarityPipeline):
     """Fills gaps; it is an encoder too, so it can embed."""
 
+    usage = 'regard fill FOLDER "… [MASK] …"'
+
+    @verb("a masked language model")
     def fill(self, texts: Sequence[str], *, top: int = 5) -> list[list[list[Filling]]]:
         """For each text, for each of its gaps, the `top` most probable words."""
         check_texts(texts)
         return [self._fill(text, top) for text in texts]
+
+    def head_answer(self, output: Output, inputs: Mapping[str, torch.Tensor]) -> subjects.Answer:
+        """The likeliest word in each gap; without a gap, every token where it stands."""
+        ids, real = inputs["input_ids"], inputs["attention_mask"].bool()
+        gaps = ids == self.tokenizer.mask
+        assert output.logits is not None
+        best = output.logits.argmax(-1) if bool(gaps.any()) else ids
+        asked = gaps & real if bool(gaps.any()) else real
+        return subjects.token_answer(self, best.masked_fill(~asked, subjects.NOT_ASKED))
+
+    def answer_label(self, number: int) -> str:
+        return self.tokenizer.tokens([number])[0]
 
     def whole_inputs(self, texts: Sequence[str], others: Sequence[str] | None = None) -> dict[str, torch.Tensor]:
         """Tensors of texts whose gaps are gaps; of pairs as any encoder reads them."""
@@ -60,12 +78,12 @@ class MaskedLmPipeline(SentenceSimilarityPipeline):
         gaps = [place for place, token in enumerate(ids) if token == tokenizer.mask]
         with torch.inference_mode():
             logits = self.model(torch.tensor([ids])).logits[0, gaps]
-        found = []
+        gaps_filled = []
         for number, row in enumerate(logits.float().softmax(-1)):
             best = row.topk(min(top, len(row)))
             pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-            found.append([self._filling(parts, number, token, value) for token, value in pairs])
-        return found
+            gaps_filled.append([self._filling(parts, number, token, value) for token, value in pairs])
+        return gaps_filled
 
     def _filling(self, parts: list[str], gap: int, token: int, probability: float) -> Filling:
         (label,) = self.tokenizer.tokens([token])

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
+from regard.pipelines._loaded import Accepted
 from regard.pipelines.classification import ClassificationPipeline, Classified
 
 
 class NextSentencePipeline(ClassificationPipeline):
+    usage = "regard classify FOLDER --pairs"
+    accepts: ClassVar[tuple[Accepted, ...]] = ("pair",)
+
+    def answer_label(self, number: int) -> str:
+        return ("follows", "does not follow")[number]
+
     def _named(self, row: list[float]) -> Classified:
         scores = {"follows": row[0], "does not follow": row[1]}
         best = max(scores, key=scores.__getitem__)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
 from regard.core.errors import DataError
+from regard.core.output import Output
 from regard.data.spans import SpanRows
 from regard.data.squad import Question
+from regard.pipelines import _subjects as subjects
 from regard.pipelines._loaded import check_texts
+from regard.pipelines._verbs import verb
 from regard.pipelines.sentence_similarity import SentenceSimilarityPipeline
 from regard.tasks.question_answering import Answer, answers
 
@@ -17,6 +20,16 @@ from regard.tasks.question_answering import Answer, answers
 class QuestionAnsweringPipeline(SentenceSimilarityPipeline):
     """How long a window, an overlap and an answer may be is stored with the model."""
 
+    usage = 'regard answer FOLDER --question "…" --context FILE'
+
+    def head_answer(self, output: Output, inputs: Mapping[str, torch.Tensor]) -> subjects.Answer:
+        """Where the answer begins and ends."""
+        return subjects.span_answer(output, inputs["attention_mask"].bool())
+
+    def answer_label(self, number: int) -> str:
+        return ("start", "end")[number]
+
+    @verb("a question answering model")
     def answer(self, questions: Sequence[str], contexts: Sequence[str], *, rows: int = 16) -> list[Answer]:
         """The answer to each question by the context in its place; "" where the model finds none."""
         check_texts(questions)
@@ -32,13 +45,13 @@ class QuestionAnsweringPipeline(SentenceSimilarityPipeline):
         ]
         longest = min(known.get("max_len", 384), self.model.longest)
         made = SpanRows(self.tokenizer, asked, max_len=longest, overlap=min(known.get("overlap", 128), longest // 3))
-        found: dict[int, torch.Tensor] = {}
+        windows: dict[int, torch.Tensor] = {}
         for start in range(0, len(made), rows):
             chosen = range(start, min(start + rows, len(made)))
             tensors = made.tensors(chosen)
             mask = tensors["attention_mask"]
             with torch.inference_mode():
                 logits = self.model(tensors["input_ids"], mask, tensors["token_type_ids"]).logits.float()
-            found |= {row: logits[place, mask[place]] for place, row in enumerate(chosen)}
+            windows |= {row: logits[place, mask[place]] for place, row in enumerate(chosen)}
         threshold = known.get("threshold", 0.0) if known.get("unanswerable") else None
-        return answers(made.windows, found, list(contexts), longest=known.get("max_answer", 30), threshold=threshold)
+        return answers(made.windows, windows, list(contexts), longest=known.get("max_answer", 30), threshold=threshold)

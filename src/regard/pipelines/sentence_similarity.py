@@ -13,21 +13,27 @@ from torch import Tensor
 from regard.core.errors import DataError
 from regard.core.pooling import pool
 from regard.pipelines._loaded import TextEncoder
+from regard.pipelines._verbs import verb
 
 
 class SentenceSimilarityPipeline(TextEncoder):
     """Any encoder of text can do this; one that was trained for it does it well."""
 
+    usage = 'regard similar FOLDER "…" "…"'
+
+    @verb("an encoder")
     def embed(self, texts: Sequence[str], *, rows: int = 32) -> Tensor:
         """One vector of length 1 a text [N,D]."""
-        found: Tensor | None = None
+        every: Tensor | None = None
         how = getattr(self.config, "pooling", None)
         for places, inputs, output in self.outputs(texts, rows=rows):
+            assert output.hidden is not None
             vectors = F.normalize(pool(output.hidden, inputs["attention_mask"], how), dim=-1)
-            found = vectors.new_empty(len(texts), vectors.shape[1]) if found is None else found
-            found[torch.tensor(places)] = vectors
-        return torch.empty(0, self.config.d_model) if found is None else found.clone()
+            every = vectors.new_empty(len(texts), vectors.shape[1]) if every is None else every
+            every[torch.tensor(places)] = vectors
+        return torch.empty(0, self.config.d_model) if every is None else every.clone()
 
+    @verb("an encoder")
     def similar(self, texts: Sequence[str], others: Sequence[str], *, rows: int = 32) -> list[float]:
         """The cosine of each text and the other in its place."""
         if len(texts) != len(others):

@@ -16,9 +16,10 @@ from regard.core.output import Output
 from regard.data.text import Specials, Tokenizer
 from regard.decoding import Hypothesis, Search, decode
 from regard.explain import Subject
-from regard.folder import ModelFolder
 from regard.pipelines import _subjects as subjects
 from regard.pipelines._loaded import Loaded, check_length
+from regard.pipelines._verbs import verb
+from regard.store import StoredModel
 from regard.views.result import Matrix, Result
 
 
@@ -65,7 +66,9 @@ class Alignment:
 class TranslationPipeline(Loaded):
     """`regard.load(folder)`: translates lists of lines in batches; results do not depend on how they are batched."""
 
-    def __init__(self, stored: ModelFolder) -> None:
+    usage = 'echo "…" | regard translate FOLDER'
+
+    def __init__(self, stored: StoredModel) -> None:
         super().__init__(stored)
         tokens = stored.extra.get("tokens", {})
         own = stored.target_tokenizer.specials if stored.target_tokenizer else Specials()
@@ -81,8 +84,8 @@ class TranslationPipeline(Loaded):
         if decoder_input_ids is None:
             raise UsageError("a translation model needs decoder_input_ids", got="none", remedy="Or use translate().")
         mask = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
-        hidden = self.model(input_ids, mask, decoder_input_ids)
-        return Output(hidden, self.model.output(hidden))
+        output: Output = self.model(input_ids, mask, decoder_input_ids)
+        return output
 
     @property
     def source_tokenizer(self) -> Tokenizer:
@@ -92,9 +95,13 @@ class TranslationPipeline(Loaded):
     def target_tokenizer(self) -> Tokenizer:
         return self.stored.target_tokenizer or self.tokenizer
 
+    @verb("a translation model")
     def translate(self, lines: Sequence[str], **search: Any) -> list[str]:
         """The best translation of each line; options are those of `Search`, such as beam=1 or max_length=50."""
-        return [found[0].text for found in self.translate_nbest(lines, **search)]
+        return [best[0].text for best in self.translate_nbest(lines, **search)]
+
+    def texts(self, inputs: Sequence[str], **search: Any) -> list[str]:
+        return self.translate(inputs, **search)
 
     def translate_nbest(
         self,
@@ -121,11 +128,12 @@ class TranslationPipeline(Loaded):
         for start in range(0, len(full), rows):
             chosen = full[start : start + rows]
             numbers = [first + i for i in chosen]
-            found = self._decode(numbers, [encoded[i] for i in chosen], options, begun and [begun[i] for i in chosen])
-            for place, hypotheses in zip(chosen, found, strict=True):
+            decoded = self._decode(numbers, [encoded[i] for i in chosen], options, begun and [begun[i] for i in chosen])
+            for place, hypotheses in zip(chosen, decoded, strict=True):
                 results[place] = [self._translation(hypothesis) for hypothesis in hypotheses]
         return results
 
+    @verb("a translation model")
     def align(
         self, source: str, target: str | None = None, *, tokens: list[int] | None = None, **search: Any
     ) -> Alignment:
@@ -197,13 +205,13 @@ class TranslationPipeline(Loaded):
             )
         return pad([[*row, self._eos] for row in rows], value=self._pad)
 
-    def _translation(self, found: Hypothesis) -> Translation:
-        return Translation(self.target_tokenizer.decode(found.tokens), found.score, found.log_prob, found.tokens)
+    def _translation(self, best: Hypothesis) -> Translation:
+        return Translation(self.target_tokenizer.decode(best.tokens), best.score, best.log_prob, best.tokens)
 
 
 def _first(*ids: int | None) -> int:
-    """The first mark that there is, −1 where there is none."""
-    return next((one for one in ids if one is not None), -1)
+    """The first special token that there is, −1 where there is none."""
+    return next((number for number in ids if number is not None), -1)
 
 
 Translator = TranslationPipeline

@@ -1,1 +1,1 @@
-"""What a model is trained for: from a batch to a loss and its counts. One file a task."""
+"""What a model is trained for, one file a task: a loss, and what a batch shows with teacher forcing."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Protocol
 
 import torch
@@ -10,16 +9,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.batch import Batch
+from regard.core.measured import Measured
 from regard.core.output import Output
+from regard.tasks._task import Task
 
 
-class Judges(Protocol):
+class Classifies(Protocol):
     """What this task needs of a model: `logits` [B,C] of rows of tokens."""
 
     def __call__(self, *, input_ids: Tensor, attention_mask: Tensor, **segments: Tensor) -> Output: ...
 
 
-class Classification:
+class Classification(Task):
     """Loss per example; `labels` [B] are class numbers, or numbers for a regression."""
 
     unit = "texts"
@@ -27,26 +28,19 @@ class Classification:
     def __init__(self, *, regression: bool = False, label_smoothing: float = 0.0) -> None:
         self.regression, self.label_smoothing = regression, label_smoothing
 
-    def count(self, batch: Batch) -> int:
-        return batch.size
-
-    def loss(self, model: Judges, batch: Batch) -> Tensor:
-        """The loss summed over the batch's examples."""
+    def loss(self, model: Classifies, batch: Batch) -> Tensor:
         return self._loss(_logits(model, batch), batch["labels"], self.label_smoothing)
 
-    def judged(self, model: Judges, batches: Iterable[Batch]) -> tuple[Tensor, float]:
-        """The logits [N,C] of all rows in their own order, and the mean loss, without smoothing."""
-        parts: list[Tensor] = []
-        rows: list[int] = []
-        total = 0.0
+    def measure(self, model: Classifies, batch: Batch) -> Measured:
+        """The loss where there are labels, and the logits [C] of each row."""
         with torch.no_grad():
-            for batch in batches:
-                logits = _logits(model, batch)
-                parts.append(logits)
-                rows += batch.rows
-                if "labels" in batch:
-                    total += self._loss(logits, batch["labels"], 0.0).item()
-        return torch.cat(parts)[torch.tensor(rows).argsort()], total / len(rows)
+            logits = _logits(model, batch)
+            measured = Measured(answers=dict(zip(batch.rows, logits, strict=True)))
+            if "labels" in batch:
+                measured.sums["loss"] = self._loss(logits, batch["labels"], 0.0).item()
+                measured.counts["loss"] = batch.size
+                measured.targets = dict(zip(batch.rows, batch["labels"], strict=True))
+        return measured
 
     def _loss(self, logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
         if self.regression:
@@ -54,8 +48,8 @@ class Classification:
         return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)
 
 
-def _logits(model: Judges, batch: Batch) -> Tensor:
+def _logits(model: Classifies, batch: Batch) -> Tensor:
     segments = {"token_type_ids": batch["token_type_ids"]} if "token_type_ids" in batch else {}
-    found = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], **segments).logits
-    assert found is not None, "the model has no head for classes"
-    return found.float()
+    logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], **segments).logits
+    assert logits is not None, "the model has no head for classes"
+    return logits.float()

@@ -5,12 +5,16 @@ loss = − Σ_t log p(x_{t+1} | x_1 … x_t)
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from regard.core.batch import Batch
+from regard.core.directions import Direction
+from regard.core.measured import Measured, perplexity
+from regard.core.output import Output
+from regard.tasks._task import Task
 from regard.tasks.loss import label_log_probs, linear_cross_entropy, matrix
 
 
@@ -19,11 +23,13 @@ class PredictsNext(Protocol):
 
     output: nn.Module
 
-    def states(self, input_ids: Tensor) -> Tensor: ...
+    def __call__(self, input_ids: Tensor) -> Output: ...
 
 
-class LanguageModel:
+class LanguageModel(Task):
     """Loss per token of `labels` [B,T], which stand one further on than `input_ids` [B,T]."""
+
+    directions: ClassVar[dict[str, Direction]] = {"loss": "lower", "perplexity": "lower"}
 
     def __init__(self, *, label_smoothing: float = 0.0) -> None:
         self.label_smoothing = label_smoothing
@@ -32,14 +38,22 @@ class LanguageModel:
         return batch["labels"].numel()
 
     def loss(self, model: PredictsNext, batch: Batch) -> Tensor:
-        """The loss summed over the batch's tokens."""
-        hidden, labels = model.states(batch["input_ids"]).flatten(0, 1), batch["labels"].flatten()
+        hidden, labels = _states(model, batch), batch["labels"].flatten()
         weight, bias = matrix(model.output)
         return linear_cross_entropy(hidden, weight, labels, bias=bias, smoothing=self.label_smoothing)
 
-    def log_probs(self, model: PredictsNext, batch: Batch) -> Tensor:
-        """log p of every label, without smoothing."""
+    def measure(self, model: PredictsNext, batch: Batch) -> Measured:
         with torch.no_grad():
-            hidden = model.states(batch["input_ids"]).flatten(0, 1)
             weight, bias = matrix(model.output)
-            return label_log_probs(hidden, weight, batch["labels"].flatten(), bias=bias)
+            log_probs = label_log_probs(_states(model, batch), weight, batch["labels"].flatten(), bias=bias)
+        return Measured({"loss": -log_probs.double().sum().item()}, {"loss": len(log_probs)})
+
+    def summary(self, measured: Measured) -> dict[str, float]:
+        means = measured.means()
+        return {**means, "perplexity": perplexity(means["loss"])}
+
+
+def _states(model: PredictsNext, batch: Batch) -> Tensor:
+    hidden = model(batch["input_ids"]).hidden
+    assert hidden is not None
+    return hidden.flatten(0, 1)

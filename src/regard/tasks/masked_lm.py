@@ -7,39 +7,39 @@ The engine divides a sum by a count, so the second part is scaled up by the word
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from regard.core.batch import Batch
+from regard.core.directions import Direction
+from regard.core.measured import Measured
+from regard.tasks._task import Task
 from regard.tasks.loss import label_log_probs, linear_cross_entropy, matrix
 
 
-class Judged(NamedTuple):
-    """What validation adds up: summed losses, right answers, and how many were asked for."""
-
-    word_loss: float
-    words_right: int
-    words: int
-    pair_loss: float
-    pairs_right: int
-    pairs: int
-
-
-class MaskedLm:
+class MaskedLm(Task):
     """Reads `labels` [B,T], negative where nothing is asked, and `pair_labels` [B] where the batch has them.
 
     The model has `states`, `transform`, `output`; for pairs also `pool` and `pair`. Only what is asked for is projected
     to the vocabulary.
     """
 
+    directions: ClassVar[dict[str, Direction]] = {
+        "loss": "lower",
+        "mlm_loss": "lower",
+        "mlm_accuracy": "higher",
+        "nsp_loss": "lower",
+        "nsp_accuracy": "higher",
+    }
+
     def count(self, batch: Batch) -> int:
         return int((batch["labels"] >= 0).sum())
 
     def loss(self, model: Any, batch: Batch) -> Tensor:
-        hidden, words, labels = self._read(model, batch)
+        hidden, words, labels = self._states(model, batch)
         weight, bias = matrix(model.output)
         loss = linear_cross_entropy(words, weight, labels, bias=bias)
         if "pair_labels" in batch:
@@ -47,21 +47,29 @@ class MaskedLm:
             loss = loss + len(labels) * pairs
         return loss
 
-    def judged(self, model: Any, batch: Batch) -> Judged:
+    def measure(self, model: Any, batch: Batch) -> Measured:
+        """The two losses, and how many words and pairs are right."""
         with torch.no_grad():
-            hidden, words, labels = self._read(model, batch)
+            hidden, words, labels = self._states(model, batch)
             weight, bias = matrix(model.output)
             log_probs = label_log_probs(words, weight, labels, bias=bias)
-            right = int((functional.linear(words, weight, bias).argmax(1) == labels).sum())
-            found = (-log_probs.double().sum().item(), right, len(labels))
-            if "pair_labels" not in batch:
-                return Judged(*found, 0.0, 0, 0)
-            wanted, logits = batch["pair_labels"], model.pair(model.pool(hidden)).double()
-            loss = functional.cross_entropy(logits, wanted, reduction="sum").item()
-            return Judged(*found, loss, int((logits.argmax(1) == wanted).sum()), len(wanted))
+            right = float((functional.linear(words, weight, bias).argmax(1) == labels).sum())
+            sums = {"mlm_loss": -log_probs.double().sum().item(), "mlm_accuracy": right}
+            counts = dict.fromkeys(sums, len(labels))
+            if "pair_labels" in batch:
+                follows, logits = batch["pair_labels"], model.pair(model.pool(hidden)).double()
+                sums["nsp_loss"] = functional.cross_entropy(logits, follows, reduction="sum").item()
+                sums["nsp_accuracy"] = float((logits.argmax(1) == follows).sum())
+                counts |= {"nsp_loss": len(follows), "nsp_accuracy": len(follows)}
+        return Measured(sums, counts)
+
+    def summary(self, measured: Measured) -> dict[str, float]:
+        """The loss as it is trained, its two parts, and the shares of right answers."""
+        means = measured.means()
+        return {"loss": means["mlm_loss"] + means.get("nsp_loss", 0.0), **means}
 
     @staticmethod
-    def _read(model: Any, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    def _states(model: Any, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         hidden = model.states(batch["input_ids"], batch["attention_mask"], batch["token_type_ids"])
         asked = batch["labels"] >= 0
         return hidden, model.transform(hidden[asked]), batch["labels"][asked]

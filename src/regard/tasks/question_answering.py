@@ -8,7 +8,7 @@ where it is above the best span by more than `threshold`. Padding is never a pla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,8 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.batch import Batch
+from regard.core.measured import Measured
 from regard.core.output import Output
 from regard.data.spans import Window
+from regard.tasks._task import Task
 
 
 class FindsSpans(Protocol):
@@ -38,28 +40,21 @@ class Answer:
     margin: float
 
 
-class QuestionAnswering:
+class QuestionAnswering(Task):
     """Loss per window; `starts` and `ends` [B] are places in the row, 0 for no answer."""
 
     unit = "windows"
 
-    def count(self, batch: Batch) -> int:
-        return batch.size
-
     def loss(self, model: FindsSpans, batch: Batch) -> Tensor:
-        """The loss summed over the batch's windows."""
-        return _loss(logits_of(model, batch), batch)
+        return _loss(span_logits(model, batch), batch)
 
-    def judged(self, model: FindsSpans, batches: Iterable[Batch]) -> tuple[dict[int, Tensor], float]:
-        """The logits [T,2] of each window by its number, and the mean loss."""
-        found: dict[int, Tensor] = {}
-        total = 0.0
+    def measure(self, model: FindsSpans, batch: Batch) -> Measured:
+        """The loss, and the logits [T,2] of each window."""
         with torch.no_grad():
-            for batch in batches:
-                logits = logits_of(model, batch)
-                found |= {row: logits[place, batch["attention_mask"][place]] for place, row in enumerate(batch.rows)}
-                total += _loss(logits, batch).item()
-        return found, total / max(len(found), 1)
+            logits = span_logits(model, batch)
+            mask = batch["attention_mask"]
+            answers = {row: logits[place, mask[place]] for place, row in enumerate(batch.rows)}
+            return Measured({"loss": _loss(logits, batch).item()}, {"loss": batch.size}, answers)
 
 
 def _loss(logits: Tensor, batch: Batch) -> Tensor:
@@ -67,11 +62,11 @@ def _loss(logits: Tensor, batch: Batch) -> Tensor:
     return (begin + F.cross_entropy(logits[..., 1], batch["ends"], reduction="sum")) / 2
 
 
-def logits_of(model: FindsSpans, batch: Batch) -> Tensor:
+def span_logits(model: FindsSpans, batch: Batch) -> Tensor:
     """Logits [B,T,2], −∞ where there is no token."""
-    found = model(batch["input_ids"], batch["attention_mask"], batch["token_type_ids"]).logits
-    assert found is not None, "the model has no head for spans"
-    return found.float().masked_fill(~batch["attention_mask"].unsqueeze(-1), float("-inf"))
+    logits = model(batch["input_ids"], batch["attention_mask"], batch["token_type_ids"]).logits
+    assert logits is not None, "the model has no head for spans"
+    return logits.float().masked_fill(~batch["attention_mask"].unsqueeze(-1), float("-inf"))
 
 
 def answers(

@@ -9,7 +9,6 @@ Where we differ: other pairs of the batch whose text is the very same as the wan
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal, Protocol
 
 import torch
@@ -17,7 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.batch import Batch
+from regard.core.measured import Measured, stacked
 from regard.core.output import Output
+from regard.tasks._task import Task
 
 Mode = Literal["cosine", "contrastive"]
 
@@ -28,7 +29,7 @@ class Embeds(Protocol):
     def __call__(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Output: ...
 
 
-class SentenceSimilarity:
+class SentenceSimilarity(Task):
     """Loss per pair; `labels` [B] are scores from 0 to 1 where the loss is that of the cosine."""
 
     unit = "pairs"
@@ -36,16 +37,12 @@ class SentenceSimilarity:
     def __init__(self, mode: Mode = "cosine", *, temperature: float = 0.05) -> None:
         self.mode, self.temperature = mode, temperature
 
-    def count(self, batch: Batch) -> int:
-        return batch.size
-
     def loss(self, model: Embeds, batch: Batch) -> Tensor:
-        """The loss summed over the batch's pairs."""
-        one, other = embedded(model, batch), embedded(model, batch, "other_")
+        first, other = embedded(model, batch), embedded(model, batch, "other_")
         if self.mode == "cosine":
-            return F.mse_loss((one * other).sum(-1), batch["labels"], reduction="sum")
+            return F.mse_loss((first * other).sum(-1), batch["labels"], reduction="sum")
         with torch.autocast("cpu", enabled=False):  # differences of cosines are small, and divided by a small number
-            scores = one @ other.T / self.temperature
+            scores = first @ other.T / self.temperature
         there, back = (_same(batch[f"{side}input_ids"]) for side in ("other_", ""))
         right = torch.arange(batch.size)
         return (
@@ -53,22 +50,26 @@ class SentenceSimilarity:
             + F.cross_entropy(scores.T.masked_fill(back, float("-inf")), right, reduction="sum")
         ) / 2
 
-    def cosines(self, model: Embeds, batches: Iterable[Batch]) -> Tensor:
-        """The cosine of each pair [N], in the order of the rows."""
-        parts: list[Tensor] = []
-        rows: list[int] = []
+    def measure(self, model: Embeds, batch: Batch) -> Measured:
+        """The cosine of each pair."""
         with torch.no_grad():
-            for batch in batches:
-                parts.append((embedded(model, batch) * embedded(model, batch, "other_")).sum(-1))
-                rows += batch.rows
-        return torch.cat(parts)[torch.tensor(rows).argsort()]
+            cosines = (embedded(model, batch) * embedded(model, batch, "other_")).sum(-1)
+        measured = Measured(answers=dict(zip(batch.rows, cosines, strict=True)))
+        if "labels" in batch:
+            measured.targets = dict(zip(batch.rows, batch["labels"], strict=True))
+        return measured
+
+    def summary(self, measured: Measured) -> dict[str, float]:
+        """The squared difference of cosines and scores, whatever the training's loss is."""
+        cosines, scores = stacked(measured.answers), stacked(measured.targets)
+        return {"loss": float((cosines - scores).square().mean())}
 
 
 def embedded(model: Embeds, batch: Batch, side: str = "") -> Tensor:
     names = (f"{side}{name}" for name in ("input_ids", "attention_mask", "token_type_ids"))
-    found = model(*(batch[name] for name in names)).pooled
-    assert found is not None, "the model gives no vector for a sentence"
-    return found.float()
+    vectors = model(*(batch[name] for name in names)).pooled
+    assert vectors is not None, "the model gives no vector for a sentence"
+    return vectors.float()
 
 
 def _same(ids: Tensor) -> Tensor:

@@ -6,62 +6,80 @@ and is asked for it without its first.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from regard.core.batch import Batch
+from regard.core.directions import Direction
+from regard.core.measured import Measured, perplexity
+from regard.core.output import Output
+from regard.tasks._task import Task
 from regard.tasks.loss import label_log_probs, linear_cross_entropy
 
 
 class Translates(Protocol):
-    """What this task needs of a model: states before the output layer, and that layer's matrix."""
+    """What this task needs of a model: states before the output layer, and that layer's matrix.
+
+    A model that samples on the way gives `log_prob`, and has a `baseline`: the surrogate loss of REINFORCE.
+    """
 
     output: nn.Module
+    baseline: Callable[[Tensor, Tensor], Tensor]
 
-    def __call__(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor: ...
+    def __call__(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Output: ...
 
 
-class Translation:
-    """Loss per real target token; padding is never projected to the vocabulary."""
+class Translation(Task):
+    """Loss per real target token; padding is never projected to the vocabulary.
+
+    Another task that generates text after reading something else overrides `run`.
+    """
+
+    directions: ClassVar[dict[str, Direction]] = {"loss": "lower", "perplexity": "lower"}
 
     def __init__(self, *, label_smoothing: float = 0.0) -> None:
         self.label_smoothing = label_smoothing
 
     def count(self, batch: Batch) -> int:
-        """How many tokens the loss of this batch is summed over."""
         return int(batch["target_mask"][:, 1:].sum())
 
+    def run(self, model: Any, batch: Batch) -> Output:
+        """The model's output for the batch: states [B,T−1,D] of the tokens that come after the target's first."""
+        output: Output = model(batch["source"], batch["source_mask"], batch["target"][:, :-1])
+        return output
+
     def loss(self, model: Translates, batch: Batch) -> Tensor:
-        """The loss summed over the batch's target tokens; for hard attention plus REINFORCE, rewarded by log p."""
-        baseline = getattr(model, "baseline", None)
-        if baseline is None:
-            hidden, labels = self._real(model(*_inputs(batch)), batch)
-            return linear_cross_entropy(hidden, _matrix(model), labels, smoothing=self.label_smoothing)
-        outputs, log_prob = model.forward_sampled(*_inputs(batch))  # type: ignore[attr-defined]
-        hidden, labels = self._real(outputs, batch)
+        """The loss summed over the batch's target tokens; where choices were sampled plus REINFORCE, rewarded by log p
+        of the target."""
+        output = self.run(model, batch)
+        hidden, labels = _real(output, batch)
         loss = linear_cross_entropy(hidden, _matrix(model), labels, smoothing=self.label_smoothing)
-        if log_prob is None:
+        if output.log_prob is None:
             return loss
         reward = label_log_probs(hidden.detach(), _matrix(model), labels)
-        chosen = log_prob[batch["target_mask"][:, 1:]]
-        return loss + len(labels) * baseline(chosen, reward)
+        chosen = output.log_prob[batch["target_mask"][:, 1:]]
+        return loss + len(labels) * model.baseline(chosen, reward)
 
-    def log_probs(self, model: Translates, batch: Batch) -> Tensor:
-        """log p of every real target token, without smoothing: its mean is minus the validation loss."""
+    def measure(self, model: Translates, batch: Batch) -> Measured:
+        """Minus log p of every real target token."""
         with torch.no_grad():
-            hidden, labels = self._real(model(*_inputs(batch)), batch)
-            return label_log_probs(hidden, _matrix(model), labels)
+            hidden, labels = _real(self.run(model, batch), batch)
+            log_probs = label_log_probs(hidden, _matrix(model), labels)
+        return Measured({"loss": -log_probs.double().sum().item()}, {"loss": len(log_probs)})
 
-    @staticmethod
-    def _real(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        real = batch["target_mask"][:, 1:]
-        return outputs[real], batch["target"][:, 1:][real]
+    def summary(self, measured: Measured) -> dict[str, float]:
+        means = measured.means()
+        return {**means, "perplexity": perplexity(means["loss"])}
 
 
-def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    return batch["source"], batch["source_mask"], batch["target"][:, :-1]
+def _real(output: Output, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The states and labels of real tokens."""
+    assert output.hidden is not None
+    real = batch["target_mask"][:, 1:]
+    return output.hidden[real], batch["target"][:, 1:][real]
 
 
 def _matrix(model: Translates) -> Tensor:

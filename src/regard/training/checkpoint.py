@@ -60,10 +60,10 @@ def write(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
     return final
 
 
-def read(path: Path) -> Checkpoint:
+def read_checkpoint(path: Path) -> Checkpoint:
     check_manifest(path)
     state = json.loads((path / STATE).read_text())
-    return Checkpoint(weights.read(path / MODEL), weights.read(path / TRAINING), state)
+    return Checkpoint(weights.read_tensors(path / MODEL), weights.read_tensors(path / TRAINING), state)
 
 
 def listing(folder: Path) -> list[Path]:
@@ -77,7 +77,7 @@ def newest(folder: Path, warn: Callable[[str], None]) -> tuple[Path, Checkpoint]
     """The newest checkpoint that is undamaged; damaged ones are named and passed over."""
     for path in reversed(listing(folder)):
         try:
-            return path, read(path)
+            return path, read_checkpoint(path)
         except (WeightsError, DataError, OSError, ValueError) as error:
             warn(f"checkpoint {path.name} is damaged and was passed over ({error})")
     return None

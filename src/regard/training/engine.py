@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from regard.core import weights
 from regard.core.batch import Batch
+from regard.core.directions import Direction, better
 from regard.core.errors import RegardError, UsageError
 from regard.training import checkpoint
 from regard.training.checkpoint import Checkpoint
@@ -33,8 +34,10 @@ from regard.training.schedule import learning_rate
 
 
 class Task(Protocol):
-    """What is learnt: how many items a batch's loss is summed over, and that sum. `unit` may name them: "images"."""
+    """What is learnt: how many items a batch's loss is summed over, what they are called, and that sum."""
 
+    @property
+    def unit(self) -> str: ...
     def count(self, batch: Batch) -> int: ...
     def loss(self, model: Any, batch: Batch) -> Tensor: ...
 
@@ -67,7 +70,8 @@ Validate = Callable[[nn.Module], dict[str, float]]
 
 
 class Engine:
-    """Trains `model` in `folder`; of the numbers that `validate` gives, `config.metric` decides (a loss falls)."""
+    """Trains `model` in `folder`. Of the numbers that `validate` gives `config.metric` decides which model is the best:
+    the one where it is higher, or lower, as `direction` says."""
 
     def __init__(
         self,
@@ -78,13 +82,14 @@ class Engine:
         folder: Path,
         *,
         validate: Validate | None = None,
+        direction: Direction = "lower",
         on_best: Callable[[nn.Module], None] | None = None,
         quiet: bool = False,
     ) -> None:
         if config.max_steps is None and config.max_epochs is None:
             raise UsageError("nothing says when to stop", remedy="Set training.max_steps or training.max_epochs.")
         self.model, self.task, self.data, self.config, self.folder = model, task, data, config, folder
-        self.validate, self.on_best, self.quiet = validate, on_best, quiet
+        self.validate, self.direction, self.on_best, self.quiet = validate, direction, on_best, quiet
         self.progress = Progress(validated=[])
         self.average: dict[str, Tensor] = {}
         self._written = -1
@@ -97,13 +102,13 @@ class Engine:
     def run(self) -> Progress:
         """Train to the end, from the newest whole checkpoint if there is one."""
         warnings: list[str] = []
-        found = checkpoint.newest(self.checkpoints, warnings.append)
-        if found is not None:
-            weights.load_into(self.model, {name: tensor.clone() for name, tensor in found[1].model.items()})
+        newest = checkpoint.newest(self.checkpoints, warnings.append)
+        if newest is not None:
+            weights.load_into(self.model, {name: tensor.clone() for name, tensor in newest[1].model.items()})
         self.optimizer = make_optimizer(self.model, self.config)
-        self._restore(found[1] if found else None)
+        self._restore(newest[1] if newest else None)
         self.log = Log(self.folder, total=self._total, step=self.progress.step, quiet=self.quiet)
-        for text in [*warnings, *([f"going on from update {self.progress.step}"] if found else [])]:
+        for text in [*warnings, *([f"going on from update {self.progress.step}"] if newest else [])]:
             self.log.say(text)
         try:
             with noted_signals() as self._signals:
@@ -114,7 +119,7 @@ class Engine:
 
     def _loop(self) -> None:
         self.model.train()
-        self._mark, self._tokens, self._losses = time.monotonic(), 0, []
+        self._timer_start, self._tokens, self._losses = time.monotonic(), 0, []
         updates = self._updates()
         while not self._finished():
             try:
@@ -157,23 +162,23 @@ class Engine:
             with torch.autocast("cpu", torch.bfloat16, enabled=config.precision == "bfloat16"):
                 loss = self.task.loss(self.model, batch)
             if not math.isfinite(loss.item()):
-                raise Diverged(f"the loss is {loss.item()} at update {step}", remedy=_CALM)
+                raise Diverged(f"the loss is {loss.item()} at update {step}", remedy=_DIVERGED_REMEDY)
             (loss / count).backward()
             total += loss.detach()
         limit = config.clip if config.clip > 0 else math.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit).item()
         if not math.isfinite(norm):
-            raise Diverged(f"the gradient is {norm} at update {step}", remedy=_CALM)
+            raise Diverged(f"the gradient is {norm} at update {step}", remedy=_DIVERGED_REMEDY)
         rate = learning_rate(config.schedule, step, peak=config.lr, warmup=config.warmup, total=self._total)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.progress.step = step
-        self._follow()
+        self._update_average()
         self._report(total.item() / count, count, rate, norm)
 
-    def _follow(self) -> None:
+    def _update_average(self) -> None:
         """Move the exponential average of the weights a little towards the weights."""
         if self.config.ema:
             for name, tensor in self.model.state_dict().items():
@@ -186,12 +191,12 @@ class Engine:
         self._losses.append(loss)
         self.log.advance(self.progress.step)
         if self.progress.step % self.config.log_every == 0:
-            passed = time.monotonic() - self._mark
+            passed = time.monotonic() - self._timer_start
             mean = sum(self._losses) / len(self._losses)
             speed = self._tokens / max(passed, 1e-9)
-            named = {f"{getattr(self.task, 'unit', 'tokens')}_per_second": speed}
-            self.log.write(self.progress.step, loss=mean, lr=rate, gradient=norm, **named)
-            self._mark, self._tokens, self._losses = time.monotonic(), 0, []
+            speeds = {f"{self.task.unit}_per_second": speed}
+            self.log.write(self.progress.step, loss=mean, lr=rate, gradient=norm, **speeds)
+            self._timer_start, self._tokens, self._losses = time.monotonic(), 0, []
 
     def _validate(self) -> None:
         if self.validate is None:
@@ -199,21 +204,19 @@ class Engine:
         progress, started = self.progress, time.monotonic()
         self.model.eval()
         with self._averaged(), torch.no_grad():
-            found = self.validate(self.model)
-            value = found[self.config.metric]
-            better = progress.best is None or (
-                value < progress.best if self.config.metric == "loss" else value > progress.best
-            )
-            if better and self.on_best is not None:
+            metrics = self.validate(self.model)
+            value = metrics[self.config.metric]
+            is_best = better(value, progress.best, self.direction)
+            if is_best and self.on_best is not None:
                 self.on_best(self.model)
         self.model.train()
         progress.best, progress.best_step, progress.since_best = (
-            (value, progress.step, 0) if better else (progress.best, progress.best_step, progress.since_best + 1)
+            (value, progress.step, 0) if is_best else (progress.best, progress.best_step, progress.since_best + 1)
         )
         progress.validated = [*(progress.validated or []), progress.step][-max(1, self.config.average) :]
-        facts = {f"validation_{name}": number for name, number in found.items()}
+        facts = {f"validation_{name}": number for name, number in metrics.items()}
         self.log.write(progress.step, epoch=progress.epoch, **facts)
-        self._mark += time.monotonic() - started
+        self._timer_start += time.monotonic() - started
         # What was just found out belongs into this update's checkpoint, even if there is one already.
         self._written = -1
         self._checkpoint()
@@ -247,20 +250,20 @@ class Engine:
         newest = [int(path.name.removeprefix("step-")) for path in checkpoint.listing(self.checkpoints)][-2:]
         checkpoint.prune(self.checkpoints, {*newest, *(self.progress.validated or []), self.progress.best_step})
 
-    def _restore(self, found: Checkpoint | None) -> None:
-        if found is None:
+    def _restore(self, saved: Checkpoint | None) -> None:
+        if saved is None:
             torch.manual_seed(self.config.seed)
             return
         known = {field.name for field in fields(Progress)}
-        self.progress = Progress(**{name: value for name, value in found.state.items() if name in known})
+        self.progress = Progress(**{name: value for name, value in saved.state.items() if name in known})
         parts: dict[str, dict[str, Tensor]] = {"optimizer": {}, "average": {}}
-        for name, tensor in found.training.items():
+        for name, tensor in saved.training.items():
             kind, _, rest = name.partition("/")
             if rest:
                 parts[kind][rest] = tensor.clone()
         restore_state(self.optimizer, self.model, parts["optimizer"])
         self.average = parts["average"]
-        torch.set_rng_state(found.training["generator"].clone())
+        torch.set_rng_state(saved.training["generator"].clone())
         self._written = self.progress.step
 
     @contextlib.contextmanager
@@ -269,14 +272,14 @@ class Engine:
         if not self.average:
             yield
             return
-        own = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+        trained = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
         self.model.load_state_dict(self.average)
         try:
             yield
         finally:
-            self.model.load_state_dict(own)
+            self.model.load_state_dict(trained)
 
 
-_CALM = (
+_DIVERGED_REMEDY = (
     "Nothing was updated with it. Lower training.lr, lengthen training.warmup or set training.clip, with another --out."
 )

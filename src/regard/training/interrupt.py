@@ -20,18 +20,18 @@ class Interrupted(RegardError):
 @contextlib.contextmanager
 def noted_signals() -> Iterator[list[int]]:
     """The numbers of the signals that came meanwhile. Outside the main thread signals are left alone."""
-    came: list[int] = []
+    received: list[int] = []
 
     def note(number: int, frame: object) -> None:
-        came.append(number)
+        received.append(number)
 
     try:
         before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     except ValueError:
-        yield came
+        yield received
         return
     try:
-        yield came
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

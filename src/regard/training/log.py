@@ -22,7 +22,7 @@ class Log:
     def __init__(self, folder: Path, *, total: int | None, step: int = 0, quiet: bool = False) -> None:
         self.console = Console(file=sys.stderr, quiet=quiet, highlight=False)
         self._path = folder / "log.jsonl"
-        self._forget_after(step)
+        self._drop_lines_after(step)
         self._file = self._path.open("a", encoding="utf-8")
         self._events: Any = None
         self._folder, self._step = folder / "tensorboard", step
@@ -51,7 +51,7 @@ class Log:
         for name, value in facts.items():
             if isinstance(value, (int, float)):
                 self._scalars().add_scalar(name, value, step)
-        gist = "  ".join(f"{name} {_shown(value)}" for name, value in facts.items() if isinstance(value, float))
+        gist = "  ".join(f"{name} {_formatted(value)}" for name, value in facts.items() if isinstance(value, float))
         self._bar.update(self._task, note=gist)
         validated = any(name.startswith("validation") for name in facts)
         if validated or (not self.console.is_terminal and time.monotonic() - self._last_line > 10):
@@ -74,7 +74,7 @@ class Log:
             self._events = SummaryWriter(str(self._folder), purge_step=self._step + 1)
         return self._events
 
-    def _forget_after(self, step: int) -> None:
+    def _drop_lines_after(self, step: int) -> None:
         if not self._path.exists():
             return
         kept = []
@@ -87,5 +87,5 @@ class Log:
         self._path.write_text("".join(kept), encoding="utf-8")
 
 
-def _shown(value: float) -> str:
+def _formatted(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -22,15 +22,15 @@ DIVERGING_DARK: list[Colour] = [
 ]  # fmt: skip
 
 
-def point(scale: Sequence[Colour], share: float) -> Colour:
-    """The colour at `share` of the way, from 0 to 1."""
-    place = min(max(share, 0.0), 1.0) * (len(scale) - 1)
+def colour_at(scale: Sequence[Colour], fraction: float) -> Colour:
+    """The colour at this fraction of the scale, from 0 to 1."""
+    place = min(max(fraction, 0.0), 1.0) * (len(scale) - 1)
     low = min(int(place), len(scale) - 2)
     red, green, blue = (round(a + (b - a) * (place - low)) for a, b in zip(scale[low], scale[low + 1], strict=True))
     return red, green, blue
 
 
-def dark(colour: Colour) -> bool:
+def is_dark(colour: Colour) -> bool:
     """Whether white is the better ink on it."""
     red, green, blue = colour
     return 0.299 * red + 0.587 * green + 0.114 * blue < 140
@@ -47,7 +47,7 @@ def limits(values: Iterable[float], *, diverging: bool) -> tuple[float, float]:
     return low, high if high > low else low + 1.0
 
 
-def share(value: float, ends: tuple[float, float]) -> float | None:
+def fraction(value: float, ends: tuple[float, float]) -> float | None:
     """Where a value stands between the ends, 0 to 1; None for what is no number."""
     if value != value or abs(value) == float("inf"):
         return None

@@ -40,12 +40,12 @@ def _turns(sign: str) -> bool:
     return "\u202a" <= sign <= "\u202e" or "\u2066" <= sign <= "\u2069"
 
 
-def line(text: str) -> str:
+def visible_line(text: str) -> str:
     """Running text: the spaces at its ends need no signs."""
     return visible(text.strip()) if text.strip() else ""
 
 
-def number(value: float | int | None, digits: int = 5) -> str:
+def format_number(value: float | int | None, digits: int = 5) -> str:
     """So many digits that matter, and all those before the point; a dash for what is no number."""
     if value is None or not math.isfinite(value):
         return "–"

@@ -47,14 +47,14 @@ def pack(matrix: Tensor, *, exact: bool) -> Packed:
     peak, signed = max(-low, high), low < 0
     if exact:
         kept = matrix if whole else matrix.where(finite, torch.nan)
-        return Packed("f32", 1.0, peak, signed, _text(kept.numpy().astype("<f4")))
+        return Packed("f32", 1.0, peak, signed, _compress(kept.numpy().astype("<f4")))
     steps = 127.5 if signed or not whole else 255.0
     # Divided in this order, a scale too small for 32 bits cannot arise from a peak that is not.
     numbers = (known / peak * steps).round() if peak else torch.zeros_like(known)
     if steps == 255.0:
-        return Packed("u8", peak / steps, peak, False, _text(numbers.to(torch.uint8).numpy()))
+        return Packed("u8", peak / steps, peak, False, _compress(numbers.to(torch.uint8).numpy()))
     numbers = numbers.clamp(-127, 127) if whole else numbers.clamp(-127, 127).where(finite, _MISSING)
-    return Packed("i8", peak / steps, peak, signed, _text(numbers.to(torch.int8).numpy()))
+    return Packed("i8", peak / steps, peak, signed, _compress(numbers.to(torch.int8).numpy()))
 
 
 def unpack(packed: Packed, shape: tuple[int, int]) -> Tensor:
@@ -85,6 +85,6 @@ def thumbnails(weights: Tensor) -> dict[str, Any]:
     return {"height": size[0], "width": size[1], "text": base64.b64encode(numbers.tobytes()).decode()}
 
 
-def _text(numbers: np.ndarray[Any, Any]) -> str:
+def _compress(numbers: np.ndarray[Any, Any]) -> str:
     press = zlib.compressobj(level=4, wbits=-15)
     return base64.b64encode(press.compress(numbers.tobytes()) + press.flush()).decode()

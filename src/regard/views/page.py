@@ -1,9 +1,9 @@
 """A result as one html file: no network, nothing to install, opens from a mail or a memory stick.
 
 Python writes what can be read without scripts (title, statements, tables, texts) and the data; `static/*.js` draws the
-rest from the data. Labels and tokens are foreign text: they reach the page escaped, as JSON in a block that no browser
-executes, and the scripts set them as text, never as markup. The page's own policy allows this script and style only,
-by their hash, and no connection at all, so a token could not run even if it got through.
+rest from the data. Labels and tokens are untrusted text: they reach the page escaped, as JSON in a block that no
+browser executes, and the scripts set them as text, never as markup. The page's own policy allows this script and style
+only, by their hash, and no connection at all, so a token could not run even if it got through.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from regard.views import colours
-from regard.views.labels import line, number, visible
+from regard.views.labels import format_number, visible, visible_line
 from regard.views.packed import EXACT, pack, thumbnails
 from regard.views.result import Curves, Heads, Matrix, Panel, Result, Table, Words, plain
 
@@ -53,7 +53,7 @@ def frame(result: Result, *, height: int | None = None) -> str:
 def as_json(value: Any) -> str:
     """JSON that can stand inside a script element: no character of it can end the element."""
     text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return re.sub("[<>&\u2028\u2029]", lambda found: _ESCAPES[found.group()], text)
+    return re.sub("[<>&\u2028\u2029]", lambda match: _ESCAPES[match.group()], text)
 
 
 def _parts(result: Result) -> Iterator[str]:
@@ -64,14 +64,14 @@ def _parts(result: Result) -> Iterator[str]:
     scales = {"sequential": colours.SEQUENTIAL, "light": colours.DIVERGING, "dark": colours.DIVERGING_DARK}
     model = {
         "method": result.method,
-        "title": line(result.title),
-        "panels": [_shown(panel) for panel in result.panels],
+        "title": visible_line(result.title),
+        "panels": [_panel_data(panel) for panel in result.panels],
         "heads": shown,
         "scales": scales,
     }
     values = {
         "policy": (
-            f"default-src 'none'; script-src 'sha256-{_sum(script)}'; style-src 'sha256-{_sum(style)}'; "
+            f"default-src 'none'; script-src 'sha256-{_sha256(script)}'; style-src 'sha256-{_sha256(style)}'; "
             "img-src data: blob:; base-uri 'none'; form-action 'none'"
         ),
         "title": _escaped(result.title),
@@ -84,40 +84,40 @@ def _parts(result: Result) -> Iterator[str]:
         "model": as_json(model),
     }
     head, tail = _static("page.html").split("{{weights}}")
-    yield _filled(head, values)
+    yield _fill(head, values)
     yield from blocks
-    yield _filled(tail, values)
+    yield _fill(tail, values)
 
 
-def _filled(template: str, values: dict[str, str]) -> str:
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found.group(1)], template)
+def _fill(template: str, values: dict[str, str]) -> str:
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match.group(1)], template)
 
 
 def _static(name: str) -> str:
     return (files("regard.views") / "static" / name).read_text(encoding="utf-8")
 
 
-def _sum(text: str) -> str:
+def _sha256(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _escaped(text: str) -> str:
-    return html.escape(line(text))
+    return html.escape(visible_line(text))
 
 
-def _shown(panel: Panel) -> dict[str, Any]:
+def _panel_data(panel: Panel) -> dict[str, Any]:
     """A panel for the scripts, its labels made visible."""
     if isinstance(panel, Table):
-        return {"kind": "table", "name": line(panel.name)}  # stands in the page already
-    found = panel.as_dict() | {"name": line(panel.name), "note": line(panel.note)}
+        return {"kind": "table", "name": visible_line(panel.name)}  # stands in the page already
+    shown = panel.as_dict() | {"name": visible_line(panel.name), "note": visible_line(panel.note)}
     if isinstance(panel, Matrix):
-        return found | {"rows": [visible(x) for x in panel.rows], "columns": [visible(x) for x in panel.columns]}
+        return shown | {"rows": [visible(x) for x in panel.rows], "columns": [visible(x) for x in panel.columns]}
     if isinstance(panel, Words):
-        return found | {"labels": [visible(x) for x in panel.labels]}
+        return shown | {"labels": [visible(x) for x in panel.labels]}
     assert isinstance(panel, Curves)
-    lines = {visible(label): points for label, points in found["series"].items()}
-    bands = {visible(label): points for label, points in found["bands"].items()}
-    return found | {"x": line(panel.x), "y": line(panel.y), "series": lines, "bands": bands}
+    lines = {visible(label): points for label, points in shown["series"].items()}
+    bands = {visible(label): points for label, points in shown["bands"].items()}
+    return shown | {"x": visible_line(panel.x), "y": visible_line(panel.y), "series": lines, "bands": bands}
 
 
 def _section(number: int, panel: Panel) -> str:
@@ -144,7 +144,7 @@ def _table(table: Table) -> str:
 def _cell(value: str | float | int | None) -> str:
     if isinstance(value, bool | str):
         return f'<td dir="auto">{html.escape(visible(str(value)))}</td>'
-    return f'<td class="number">{html.escape(number(value))}</td>'
+    return f'<td class="number">{html.escape(format_number(value))}</td>'
 
 
 def _heads(heads: Heads) -> tuple[dict[str, Any], Iterator[str]]:
@@ -155,10 +155,10 @@ def _heads(heads: Heads) -> tuple[dict[str, Any], Iterator[str]]:
     blocks: list[str] = []
 
     def labels(given: list[str]) -> int:
-        found = [visible(label) for label in given]
-        if found not in texts:
-            texts.append(found)
-        return texts.index(found)
+        text = [visible(label) for label in given]
+        if text not in texts:
+            texts.append(text)
+        return texts.index(text)
 
     for place, (name, site) in enumerate(heads.sites.items()):
         kinds: dict[str, Any] = {}
@@ -168,10 +168,10 @@ def _heads(heads: Heads) -> tuple[dict[str, Any], Iterator[str]]:
             shown = [*weights, weights.mean(dim=0)] if mean else [*weights]
             packed = [pack(matrix, exact=exact) for matrix in shown]
             small = thumbnails(torch.stack(shown))
-            kinds[kind] = {"heads": [one.facts() for one in packed], "mean": mean, "small": small}
-            for head, one in enumerate(packed):
+            kinds[kind] = {"heads": [matrix.facts() for matrix in packed], "mean": mean, "small": small}
+            for head, matrix in enumerate(packed):
                 key = f"w-{place}-{heads.kinds.index(kind)}-{head}"
-                blocks.append(f'<script type="application/octet-stream;base64" id="{key}">{one.text}</script>\n')
+                blocks.append(f'<script type="application/octet-stream;base64" id="{key}">{matrix.text}</script>\n')
         sites.append(
             {"name": visible(name), "rows": labels(site.rows), "columns": labels(site.columns), "kinds": kinds}
         )

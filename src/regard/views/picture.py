@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from regard.core.errors import UsageError
-from regard.views.colours import DIVERGING, Colour, dark, limits, point, share
-from regard.views.labels import number, visible
+from regard.views.colours import DIVERGING, Colour, colour_at, fraction, is_dark, limits
+from regard.views.labels import format_number, visible
 from regard.views.result import Curves, Heads, Matrix, Panel, Result, Table, Words
 
 if TYPE_CHECKING:
@@ -56,19 +56,19 @@ def write_picture(result: Result, path: str | Path) -> None:
         heights = ([_grid_height(result.heads)] if result.heads else []) + [_height(panel) for panel in result.panels]
         figure = Figure(figsize=(_WIDTH, 0.6 + sum(heights or [0.4])), layout="constrained")
         FigureCanvasAgg(figure)
-        title = figure.suptitle(_plain(result.title), fontsize=12)
+        title = figure.suptitle(_escaped(result.title), fontsize=12)
         if heights:
             places = iter(figure.add_gridspec(len(heights), 1, height_ratios=heights))
             if result.heads:
                 _draw_heads(figure, next(places), result.heads)
             for panel in result.panels:
                 _draw(figure, next(places), panel)
-        _settle(figure, title)
+        _fix_layout(figure, title)
         metadata: dict[str, Any] = {"Date": None} if suffix == ".svg" else {"Software": None}
         figure.savefig(path, format=suffix[1:], dpi=150, metadata=metadata)
 
 
-def _settle(figure: Figure, title: Text) -> None:
+def _fix_layout(figure: Figure, title: Text) -> None:
     """Lay out once and round: the solver's last digits differ from run to run, and the bytes would with them."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
@@ -89,12 +89,12 @@ def _height(panel: Panel) -> float:
         return 3.4 + 0.12 * len(panel.series)
     if isinstance(panel, Table):
         return 0.7 + 0.24 * (len(panel.rows) + 1)
-    return 0.9 + 0.3 * len(_wrapped(panel))
+    return 0.9 + 0.3 * len(_wrapped_words(panel))
 
 
 def _draw(figure: Figure, place: SubplotSpec, panel: Panel) -> None:
     axes = figure.add_subplot(place, label=_FULL if isinstance(panel, Table | Words) else "")
-    axes.set_title(_plain(panel.name), fontsize=10, loc="left")
+    axes.set_title(_escaped(panel.name), fontsize=10, loc="left")
     if isinstance(panel, Matrix):
         _draw_matrix(figure, axes, panel)
     elif isinstance(panel, Curves):
@@ -111,7 +111,7 @@ def _draw_matrix(figure: Figure, axes: Axes, panel: Matrix) -> None:
         return
     low, high = limits((value for row in panel.values for value in row), diverging=panel.diverging)
     values = [[math.nan if value is None else value for value in row] for row in panel.values]
-    image = axes.imshow(values, cmap=_map(panel.diverging), vmin=low, vmax=high, interpolation="nearest")
+    image = axes.imshow(values, cmap=_colour_map(panel.diverging), vmin=low, vmax=high, interpolation="nearest")
     axes.set_aspect("equal" if panel.square else "auto", anchor="W")
     columns = range(0, len(panel.columns), max(1, math.ceil(len(panel.columns) / _LABELS)))
     rows = range(0, len(panel.rows), max(1, math.ceil(len(panel.rows) / _LABELS)))
@@ -132,7 +132,7 @@ def _draw_curves(axes: Axes, panel: Curves) -> None:
         points = panel.series.get(name, [])
         # A label that starts with an underscore would be left out of the legend.
         line = axes.plot([x for x, _ in points], [y for _, y in points], color=colour, linestyle=style, linewidth=1.6)
-        line[0].set_label("\u200a" + _plain(visible(name)))
+        line[0].set_label("\u200a" + _escaped(visible(name)))
         if 0 < len(points) <= 40:
             line[0].set(marker="o", markersize=3)
         if band := panel.bands.get(name):
@@ -144,7 +144,7 @@ def _draw_curves(axes: Axes, panel: Curves) -> None:
     ):
         if log and any(value > 0 for value in values):
             scale("log", nonpositive="mask")
-    axes.set(xlabel=_plain(panel.x), ylabel=_plain(panel.y))
+    axes.set(xlabel=_escaped(panel.x), ylabel=_escaped(panel.y))
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     if panel.series or panel.bands:
@@ -159,10 +159,10 @@ def _draw_table(axes: Axes, panel: Table) -> None:
     axes.set_axis_off()
     if not panel.columns:
         return
-    cells = [[_plain(visible(x)) if isinstance(x, str) else number(x) for x in row] for row in panel.rows]
+    cells = [[_escaped(visible(x)) if isinstance(x, str) else format_number(x) for x in row] for row in panel.rows]
     table = axes.table(
         cellText=[
-            [_plain(_short(name, 24)) for name in panel.columns],
+            [_escaped(_short(name, 24)) for name in panel.columns],
             *([_short(x, 32) for x in row] for row in cells),
         ],
         loc="upper left",
@@ -177,7 +177,7 @@ def _draw_table(axes: Axes, panel: Table) -> None:
 
 
 def _draw_words(axes: Axes, panel: Words) -> None:
-    lines = _wrapped(panel)
+    lines = _wrapped_words(panel)
     ends = limits(panel.values, diverging=panel.diverging)
     axes.set(xlim=(0, _ROOM), ylim=(max(len(lines), 1), 0))
     axes.set_axis_off()
@@ -186,8 +186,8 @@ def _draw_words(axes: Axes, panel: Words) -> None:
             colour = word_colour(value, ends, diverging=panel.diverging)
             face = [part / 255 for part in colour]
             axes.add_patch(_box(left, height + 0.08, wide, 0.84, face))
-            ink = "#ffffff" if dark(colour) else "#111111"
-            axes.text(left + wide / 2, height + 0.5, _plain(label), ha="center", va="center", color=ink, fontsize=8)
+            ink = "#ffffff" if is_dark(colour) else "#111111"
+            axes.text(left + wide / 2, height + 0.5, _escaped(label), ha="center", va="center", color=ink, fontsize=8)
 
 
 def _box(left: float, top: float, wide: float, high: float, face: list[float]) -> Any:
@@ -199,7 +199,7 @@ def _box(left: float, top: float, wide: float, high: float, face: list[float]) -
 _ROOM = 104.0  # characters in a line of words
 
 
-def _wrapped(panel: Words) -> list[list[tuple[float, float, str, float]]]:
+def _wrapped_words(panel: Words) -> list[list[tuple[float, float, str, float]]]:
     """Words in lines: each with its place, its width, its label and its value."""
     lines: list[list[tuple[float, float, str, float]]] = [[]]
     left = 0.0
@@ -216,10 +216,10 @@ def _wrapped(panel: Words) -> list[list[tuple[float, float, str, float]]]:
 
 def word_colour(value: float, ends: tuple[float, float], *, diverging: bool) -> Colour:
     """The colour behind a word on white paper: none at zero, full at the ends."""
-    place = share(value, ends)
+    place = fraction(value, ends)
     if place is None:
         return 255, 255, 255
-    return point(DIVERGING, place) if diverging else point([(255, 255, 255), (0, 50, 110)], place)
+    return colour_at(DIVERGING, place) if diverging else colour_at([(255, 255, 255), (0, 50, 110)], place)
 
 
 def _draw_heads(figure: Figure, place: SubplotSpec, heads: Heads) -> None:
@@ -230,7 +230,7 @@ def _draw_heads(figure: Figure, place: SubplotSpec, heads: Heads) -> None:
     grid = place.subgridspec(rows + 1, count, height_ratios=[0.01, *[1.0] * rows])
     caption = figure.add_subplot(grid[0, :])
     caption.set_axis_off()
-    caption.set_title(_plain(f"{kind}: one row a site, one column a head, each on its own scale"), fontsize=9)
+    caption.set_title(_escaped(f"{kind}: one row a site, one column a head, each on its own scale"), fontsize=9)
     signed = any(bool((weights < 0).any()) for _, weights in sites)
     for row, (name, weights) in enumerate(sites):
         for head in range(min(weights.shape[0], _MOST)):
@@ -241,7 +241,12 @@ def _draw_heads(figure: Figure, place: SubplotSpec, heads: Heads) -> None:
             low, high = (-peak if signed else 0.0), peak or 1.0
             if values.numel():
                 axes.imshow(
-                    _small(values), cmap=_map(signed), vmin=low, vmax=high, aspect="auto", interpolation="nearest"
+                    _downsampled(values),
+                    cmap=_colour_map(signed),
+                    vmin=low,
+                    vmax=high,
+                    aspect="auto",
+                    interpolation="nearest",
                 )
             if row == 0:
                 axes.set_title(str(head), fontsize=7)
@@ -253,7 +258,7 @@ def _grid_height(heads: Heads | None) -> float:
     return 0.6 + 0.62 * min(len(heads.sites), _MOST) if heads else 0.0
 
 
-def _small(values: torch.Tensor) -> Any:
+def _downsampled(values: torch.Tensor) -> Any:
     """At most 128 points a side: the largest that falls on each."""
     size = tuple(min(side, 128) for side in values.shape)
     if size == tuple(values.shape):
@@ -264,7 +269,7 @@ def _small(values: torch.Tensor) -> Any:
     return torch.where(-low > high, low, high).numpy()
 
 
-def _map(diverging: bool) -> Colormap | str:
+def _colour_map(diverging: bool) -> Colormap | str:
     from matplotlib.colors import LinearSegmentedColormap
 
     points = [[part / 255 for part in colour] for colour in DIVERGING]
@@ -272,13 +277,13 @@ def _map(diverging: bool) -> Colormap | str:
 
 
 def _label(label: str) -> str:
-    return _plain(_short(visible(label), 18))
+    return _escaped(_short(visible(label), 18))
 
 
 def _short(label: str, longest: int) -> str:
     return label if len(label) <= longest else label[: longest - 1] + "…"
 
 
-def _plain(text: str) -> str:
+def _escaped(text: str) -> str:
     """A dollar sign would start mathematics."""
     return text.replace("$", r"\$")

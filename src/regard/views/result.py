@@ -164,14 +164,14 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON takes it; what is no finite number is None."""
-        found: dict[str, Any] = {
+        parts: dict[str, Any] = {
             "method": self.method,
             "title": self.title,
             "statements": list(self.statements),
             "data": plain(self.data),
             "panels": [panel.as_dict() for panel in self.panels],
         }
-        return found | ({"heads": self.heads.as_dict()} if self.heads else {})
+        return parts | ({"heads": self.heads.as_dict()} if self.heads else {})
 
     def save(self, path: str | Path) -> None:
         """Write a page, a picture or the data, by the file's suffix."""

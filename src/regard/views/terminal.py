@@ -15,8 +15,8 @@ from rich.console import RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from regard.views.colours import DIVERGING_DARK, SEQUENTIAL, dark, limits, point, share
-from regard.views.labels import line, number, visible
+from regard.views.colours import DIVERGING_DARK, SEQUENTIAL, colour_at, fraction, is_dark, limits
+from regard.views.labels import format_number, visible, visible_line
 from regard.views.result import Curves, Heads, Matrix, Panel, Result, Table, Words
 
 ROWS, COLUMNS, LINES = 40, 120, 120  # more of a matrix is cut
@@ -30,18 +30,18 @@ _ALL = "--out page.html shows all of it"
 def panels_for_terminal(result: Result, width: int = 80) -> list[RenderableType]:
     """What to print, one after the other; labels are text, never markup."""
     width = max(width, 20)
-    shown: list[RenderableType] = [Text(line(result.title), style="bold")]
-    shown += [_point(line(statement), width) for statement in result.statements]
+    shown: list[RenderableType] = [Text(visible_line(result.title), style="bold")]
+    shown += [_bullet(visible_line(statement), width) for statement in result.statements]
     for panel in result.panels:
-        shown += [Text(), Text(line(panel.name), style="bold"), *_panel(panel, width)]
+        shown += [Text(), Text(visible_line(panel.name), style="bold"), *_panel(panel, width)]
         if panel.note:
-            shown.append(Text(line(panel.note), style="dim"))
-    if result.heads and (count := _count(result.heads)) > 1:
+            shown.append(Text(visible_line(panel.note), style="dim"))
+    if result.heads and (count := _count_heads(result.heads)) > 1:
         shown += [Text(), _heads(result.heads, count)]
     return shown
 
 
-def _point(statement: str, width: int) -> Text:
+def _bullet(statement: str, width: int) -> Text:
     """A sentence whose later lines begin below its first word."""
     lines = [""]
     for word in statement.split(" "):
@@ -65,7 +65,7 @@ def _matrix(panel: Matrix, width: int) -> list[RenderableType]:
     """As many columns as fit stand side by side; the rest follow below, as long as that is not too much to read."""
     rows, columns = [visible(x) for x in panel.rows[:ROWS]], [visible(x) for x in panel.columns[:COLUMNS]]
     ends = limits((value for row in panel.values for value in row), diverging=panel.diverging)
-    power = _power(ends)
+    power = _decimal_power(ends)
     left = min(max((cell_len(label) for label in rows), default=0), _LABEL) + 1
     cell = _cell_width(columns, width - left, tight=bool(power) and not panel.diverging)
     fit = max(1, (width - left) // cell)
@@ -81,9 +81,9 @@ def _matrix(panel: Matrix, width: int) -> list[RenderableType]:
                 _cell(value, ends, panel.diverging, power=power, width=cell)
                 for value in row[: len(columns)][start : start + fit]
             )
-            grid.add_row(Text(_right(_cut(label, left - 1), left - 1)), *cells)
+            grid.add_row(Text(_align_right(_cut(label, left - 1), left - 1)), *cells)
         shown.append(grid)
-    scale = f"{_UNITS[power]}colours from {_figure(float(ends[0]))} to {_figure(float(ends[1]))}"
+    scale = f"{_UNITS[power]}colours from {_short_number(float(ends[0]))} to {_short_number(float(ends[1]))}"
     shown.append(Text(scale, style="dim"))
     if len(panel.rows) > len(rows) or len(panel.columns) > len(columns):
         size = f"{len(panel.rows)} rows and {len(panel.columns)} columns"
@@ -99,17 +99,17 @@ def _cell_width(labels: Sequence[str], width: int, *, tight: bool) -> int:
     return next((cell for cell in (wide, _CELL) if cell * len(labels) <= width), close)
 
 
-def _power(ends: tuple[float, float]) -> int:
+def _decimal_power(ends: tuple[float, float]) -> int:
     """Values of at most 1 in size, as weights are, stand in hundredths, smaller ones in smaller parts."""
     size = max(-ends[0], ends[1])
     return 0 if size > 1.0 else next((power for power in (2, 3, 4) if size * 10**power >= 9.95), 0)
 
 
 def _cell(value: float, ends: tuple[float, float], diverging: bool, *, power: int, width: int) -> Text:
-    place = None if value is None else share(value, ends)
+    place = None if value is None else fraction(value, ends)
     if place is None:
         return Text("–".center(width))
-    colour = point(DIVERGING_DARK if diverging else SEQUENTIAL, place)
+    colour = colour_at(DIVERGING_DARK if diverging else SEQUENTIAL, place)
     strength = abs(2 * place - 1) if diverging else place
     forms = [f"{10**power * value:.0f}"] if power else [*(f"{value:.{n}g}" for n in (3, 2, 1)), f"{value:.0e}"]
     forms = [form.replace("e+0", "e").replace("e-0", "e-") for form in forms]
@@ -118,14 +118,14 @@ def _cell(value: float, ends: tuple[float, float], diverging: bool, *, power: in
     return Text(f"{_SHADES[round(strength * 4)]}{figure:>{width - 1}}", style=_style(colour))
 
 
-def _figure(value: float | int | None) -> str:
+def _short_number(value: float | int | None) -> str:
     """Four digits that matter: a page or --json gives more."""
-    return number(value, 4)
+    return format_number(value, 4)
 
 
 def _style(colour: tuple[int, int, int]) -> str:
     red, green, blue = colour
-    return f"{'white' if dark(colour) else 'black'} on rgb({red},{green},{blue})"
+    return f"{'white' if is_dark(colour) else 'black'} on rgb({red},{green},{blue})"
 
 
 def _curves(panel: Curves, width: int) -> list[RenderableType]:
@@ -137,16 +137,16 @@ def _curves(panel: Curves, width: int) -> list[RenderableType]:
     for name, points in panel.series.items():
         ys = [y for _, y in points if y is not None and y == y]
         facts = [ys[0], ys[-1], min(ys), max(ys)] if ys else [None] * 4
-        sparks = _spark(ys, spark)
+        sparks = _sparkline(ys, spark)
         grid.add_row(
-            Text(visible(name)), *(Text(_figure(fact)) for fact in facts), Text(str(len(points))), Text(sparks)
+            Text(visible(name)), *(Text(_short_number(fact)) for fact in facts), Text(str(len(points))), Text(sparks)
         )
     xs = [x for points in panel.series.values() for x, _ in points]
-    reach = f" from {_figure(min(xs))} to {_figure(max(xs))}" if xs else ""
-    return [grid, Text(f"{line(panel.y)} against {line(panel.x)}{reach}", style="dim")]
+    reach = f" from {_short_number(min(xs))} to {_short_number(max(xs))}" if xs else ""
+    return [grid, Text(f"{visible_line(panel.y)} against {visible_line(panel.x)}{reach}", style="dim")]
 
 
-def _spark(values: Sequence[float], width: int) -> str:
+def _sparkline(values: Sequence[float], width: int) -> str:
     """A line of blocks; of many values the mean of those that share a block."""
     if not values:
         return ""
@@ -162,8 +162,8 @@ def _spark(values: Sequence[float], width: int) -> str:
 
 def _table(panel: Table, width: int) -> list[RenderableType]:
     """Columns that do not fit stand below, with the first one again."""
-    rows = [[visible(x) if isinstance(x, str) else _figure(x) for x in row] for row in panel.rows[: 5 * ROWS]]
-    names = [line(name) for name in panel.columns]
+    rows = [[visible(x) if isinstance(x, str) else _short_number(x) for x in row] for row in panel.rows[: 5 * ROWS]]
+    names = [visible_line(name) for name in panel.columns]
     shown: list[RenderableType] = []
     for places in _blocks(names, rows, width):
         grid = Grid(box=box.SIMPLE, pad_edge=False)
@@ -198,19 +198,19 @@ def _words(panel: Words) -> list[RenderableType]:
     ends = limits(panel.values, diverging=panel.diverging)
     text = Text()
     for label, value in zip(panel.labels, panel.values, strict=True):
-        place = None if value is None else share(value, ends)
-        style = "" if place is None else _style(point(DIVERGING_DARK if panel.diverging else SEQUENTIAL, place))
+        place = None if value is None else fraction(value, ends)
+        style = "" if place is None else _style(colour_at(DIVERGING_DARK if panel.diverging else SEQUENTIAL, place))
         text.append(visible(label), style=style)
         text.append(" ")
     known = [(value, visible(label)) for label, value in zip(panel.labels, panel.values, strict=True) if value == value]
     strongest = sorted(known, key=lambda pair: -abs(pair[0]))[:5]
     return [
         text,
-        Text("strongest: " + ", ".join(f"{label} {_figure(value)}" for value, label in strongest), style="dim"),
+        Text("strongest: " + ", ".join(f"{label} {_short_number(value)}" for value, label in strongest), style="dim"),
     ]
 
 
-def _count(heads: Heads) -> int:
+def _count_heads(heads: Heads) -> int:
     return sum(max(weights.shape[0] for weights in site.kinds.values()) for site in heads.sites.values())
 
 
@@ -225,5 +225,5 @@ def _cut(label: str, longest: int) -> str:
     return label if cell_len(label) <= longest else set_cell_size(label, longest - 1) + "…"
 
 
-def _right(label: str, width: int) -> str:
+def _align_right(label: str, width: int) -> str:
     return " " * (width - cell_len(label)) + label

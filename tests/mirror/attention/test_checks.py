@@ -1,5 +1,8 @@
 """Bad input: what, got, expected, remedy."""
 
+from collections.abc import Iterator
+
+import jaxtyping
 import pytest
 import torch
 
@@ -7,6 +10,14 @@ import regard
 from regard.attention import Mask, make_score
 from regard.attention.heads import MultiHead
 from regard.core.errors import LengthError, RegardError, ShapeError, UnknownName, UsageError
+
+
+@pytest.fixture
+def as_users_run_it() -> Iterator[None]:
+    """Without the check of the shape annotations, which would refuse a bad input before `attend` can explain it."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def x(*shape: int) -> torch.Tensor:
@@ -41,12 +52,19 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
+@pytest.mark.usefixtures("as_users_run_it")
 def test_bad_input_is_explained(name):
     call, kind, text = BAD[name]
     with pytest.raises(kind, match=text) as caught:
-        regard.attend(call.pop("query"), call.pop("keys"), call.pop("values"), **call)
+        regard.attend(**call)
     assert isinstance(caught.value, RegardError)
     assert isinstance(caught.value, ValueError), "code that catches ValueError keeps working"
+
+
+@pytest.mark.parametrize("name", ["values", "integers"])
+def test_shape_annotations_are_checked_while_the_tests_run(name):
+    with pytest.raises(jaxtyping.TypeCheckError):
+        regard.attend(*(BAD[name][0][part] for part in ("query", "keys", "values")))
 
 
 def test_location_past_its_last_key():

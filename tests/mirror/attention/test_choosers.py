@@ -62,7 +62,7 @@ def test_log_prob_belongs_to_what_was_chosen():
 
 
 def test_hard_attention_learns_by_reinforce_to_find_the_marked_key():
-    """Eight keys, one carries the mark; the reward is 1 for choosing it. Nothing but REINFORCE moves the query."""
+    """Eight keys, one of them marked; the reward is 1 for choosing it. Nothing but REINFORCE moves the query."""
     query = torch.nn.Parameter(torch.randn(1, 1, 1, 8) * 0.1)
     chooser, baseline = Hard(), MovingBaseline()
     optimiser = torch.optim.Adam([query], lr=0.05)

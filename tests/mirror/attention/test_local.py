@@ -36,8 +36,8 @@ def compare(case: Stages) -> None:
         torch.autograd.grad((out * probe).sum(), leaves, retain_graph=True, allow_unused=True, materialize_grads=True)
         for out in (fast.context, plain)
     )
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-4, rtol=0)
+    for gradient, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(gradient, expected, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("score", lookup.names("regard.attention.scores"))

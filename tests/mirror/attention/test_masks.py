@@ -44,9 +44,13 @@ def test_errors():
         window(-1)
     with pytest.raises(UsageError, match="radius"):
         around(torch.zeros(1, 1, 1), 0)
-    for one, other in [(causal(start=1), causal(start=2)), (window(1), causal(start=0)), (around(centre, 2), causal())]:
+    for left, right in [
+        (causal(start=1), causal(start=2)),
+        (window(1), causal(start=0)),
+        (around(centre, 2), causal()),
+    ]:
         with pytest.raises(UsageError, match="different places cannot be combined.*dense"):
-            one & other
+            left & right
     with pytest.raises(UsageError, match="either a start or"):
         Mask(start=1, centre=torch.zeros(1))
     with pytest.raises(ShapeError, match="centre does not fit"):

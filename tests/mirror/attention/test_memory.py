@@ -3,7 +3,7 @@
 import torch
 
 import regard
-from regard.attention.memory import Address, locate, read, read_by_content, write
+from regard.attention.memory import Address, locate, read_by_content, read_memory, write
 
 
 def test_content_addressing_is_the_cosine_softmax():
@@ -13,7 +13,7 @@ def test_content_addressing_is_the_cosine_softmax():
     expected = torch.softmax(strength[..., None] * cosine, -1)
     torch.testing.assert_close(attended.weights.squeeze(2), expected)
     torch.testing.assert_close(attended.context.squeeze(2), expected @ memory)
-    torch.testing.assert_close(read(memory, expected), expected @ memory)
+    torch.testing.assert_close(read_memory(memory, expected), expected @ memory)
 
 
 def test_strength_sharpens():
@@ -63,6 +63,6 @@ def test_a_sequence_written_by_shifting_is_read_back_by_content():
         place = locate(memory, Address(torch.zeros(1, 1, 8), torch.ones(1, 1), torch.zeros(1, 1), on), place)
     torch.testing.assert_close(memory, words)
     with regard.watch() as record:
-        found = read_by_content(memory, Address(words[:, 3:4], torch.full((1, 1), 100.0))).context
-    torch.testing.assert_close(found[0, 0], words[:, 3], atol=1e-3, rtol=0)
+        context = read_by_content(memory, Address(words[:, 3:4], torch.full((1, 1), 100.0))).context
+    torch.testing.assert_close(context[0, 0], words[:, 3], atol=1e-3, rtol=0)
     assert record.sites == ["memory"]

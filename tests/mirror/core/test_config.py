@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, ValidationError, model_validator
 
-from regard.core.config import Config, dump, override, read
+from regard.core.config import Config, dump, override, read_config
 from regard.core.errors import ConfigError
 
 
@@ -183,22 +183,22 @@ def test_a_dump_keeps_what_a_subclass_adds() -> None:
     ],
 )
 def test_yaml_scalars_are_those_of_yaml_1_2(tmp_path: Path, text: str, value: object) -> None:
-    found = read(file(tmp_path, "a.yaml", f"key: {text}\n"))["key"]
-    assert found == value
-    assert type(found) is type(value)
+    parsed = read_config(file(tmp_path, "a.yaml", f"key: {text}\n"))["key"]
+    assert parsed == value
+    assert type(parsed) is type(value)
 
 
 def test_yaml_and_json_files_are_read_alike(tmp_path: Path) -> None:
     data = {"title": "Zoë 🦊", "training": {"lr": 1e-4, "betas": [0.9, 1]}, "none": None}
     text = json.dumps(data)
-    assert read(file(tmp_path, "a.json", text)) == data
-    assert read(file(tmp_path, "b.json", b"\xef\xbb\xbf" + text.encode())) == data
-    assert read(file(tmp_path, "a.yml", "title: Zoë 🦊\ntraining: {lr: 1e-4, betas: [0.9, 1]}\nnone:\n")) == data
+    assert read_config(file(tmp_path, "a.json", text)) == data
+    assert read_config(file(tmp_path, "b.json", b"\xef\xbb\xbf" + text.encode())) == data
+    assert read_config(file(tmp_path, "a.yml", "title: Zoë 🦊\ntraining: {lr: 1e-4, betas: [0.9, 1]}\nnone:\n")) == data
 
 
 def test_yaml_anchors_and_merges_work(tmp_path: Path) -> None:
     text = "base: &b {lr: 1, steps: 2}\nmid: &m {<<: *b, lr: 3}\ntop: {<<: *m, steps: 4}\n"
-    assert read(file(tmp_path, "a.yaml", text))["top"] == {"lr": 3, "steps": 4}
+    assert read_config(file(tmp_path, "a.yaml", text))["top"] == {"lr": 3, "steps": 4}
 
 
 @pytest.mark.parametrize(
@@ -226,16 +226,16 @@ def test_yaml_anchors_and_merges_work(tmp_path: Path) -> None:
 )
 def test_a_bad_file_is_told_in_one_line(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
-        read(file(tmp_path, name, content))
+        read_config(file(tmp_path, name, content))
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_file_and_a_folder_are_told_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none.yaml cannot be read: got No such file"):
-        read(tmp_path / "none.yaml")
+        read_config(tmp_path / "none.yaml")
     (tmp_path / "folder.yaml").mkdir()
     with pytest.raises(ConfigError, match=r"folder.yaml cannot be read"):
-        read(str(tmp_path / "folder.yaml"))
+        read_config(str(tmp_path / "folder.yaml"))
 
 
 def test_overrides_change_a_deep_copy() -> None:
@@ -249,7 +249,7 @@ def test_overrides_change_a_deep_copy() -> None:
 
 
 def test_an_override_changes_one_place_even_if_yaml_shares_it(tmp_path: Path) -> None:
-    data = read(file(tmp_path, "a.yaml", "encoder: &e {size: 1}\ndecoder: *e\n"))
+    data = read_config(file(tmp_path, "a.yaml", "encoder: &e {size: 1}\ndecoder: *e\n"))
     assert override(data, {"encoder.size": "2"}) == {"encoder": {"size": 2}, "decoder": {"size": 1}}
 
 
@@ -295,6 +295,6 @@ def test_an_override_puts_its_value_at_its_path_and_nothing_else(data: Any, keys
 
 @given(FINITE | st.integers())
 def test_every_number_survives_an_override(number: float) -> None:
-    found = override({}, {"a": repr(number)})["a"]
-    assert found == number
-    assert type(found) is type(number)
+    parsed = override({}, {"a": repr(number)})["a"]
+    assert parsed == number
+    assert type(parsed) is type(number)

@@ -82,12 +82,12 @@ def test_our_tensors_are_views_of_theirs() -> None:
             Transpose("e", "turned"),
         ]
     )
-    found = table.to_ours(theirs)
+    ours = table.to_ours(theirs)
     starts = {"a": theirs["packed"], "c": theirs["rotated"], "e": theirs["turned"]}
-    assert all(found[name].data_ptr() == tensor.data_ptr() for name, tensor in starts.items())
-    assert found["b"].data_ptr() == theirs["packed"][3:].data_ptr()
-    assert found["d"].data_ptr() == theirs["rotated"][:, 2:].data_ptr()
-    assert table.to_theirs(found)["turned"].data_ptr() == found["e"].data_ptr()
+    assert all(ours[name].data_ptr() == tensor.data_ptr() for name, tensor in starts.items())
+    assert ours["b"].data_ptr() == theirs["packed"][3:].data_ptr()
+    assert ours["d"].data_ptr() == theirs["rotated"][:, 2:].data_ptr()
+    assert table.to_theirs(ours)["turned"].data_ptr() == ours["e"].data_ptr()
 
 
 def test_dropped_names_are_read_over_and_never_written() -> None:
@@ -116,8 +116,8 @@ def test_all_problems_are_told_together() -> None:
             Transpose("t", "tt"),
         ]
     )
-    one = torch.ones(1)
-    tensors = {"a.0": one, "b": one, "c.5": one, "q.7": one, "lost": one, "t": one, "r": one, "s": torch.ones(2)}
+    names = ["a.0", "b", "c.5", "q.7", "lost", "t", "r"]
+    tensors = {**dict.fromkeys(names, torch.ones(1)), "s": torch.ones(2)}
     with pytest.raises(WeightsError) as caught:
         table.to_theirs(tensors)
     text = str(caught.value)
@@ -144,7 +144,7 @@ def test_long_lists_are_shortened() -> None:
         (Pack(["a", "b"], "ab", transpose=True), {"ab": torch.ones(6)}, "cannot be transposed"),
     ],
 )
-def test_a_foreign_tensor_that_does_not_split_is_refused(table: Pack, tensors: dict[str, Tensor], message: str) -> None:
+def test_their_tensor_that_does_not_split_is_refused(table: Pack, tensors: dict[str, Tensor], message: str) -> None:
     with pytest.raises(WeightsError, match=message):
         KeyMap([table]).to_ours(tensors)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.errors import WeightsError
-from regard.core.weights import brief, load_into, read, write
+from regard.core.weights import brief, load_into, read_tensors, write
 
 
 def same(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
@@ -32,7 +32,7 @@ class Tied(nn.Module):
 def test_a_module_takes_the_tensors_themselves(tmp_path: Path) -> None:
     source, target = nn.Linear(3, 2), nn.Linear(3, 2)
     write(tmp_path / "model.safetensors", source.state_dict())
-    tensors = read(tmp_path)
+    tensors = read_tensors(tmp_path)
     target.bias.requires_grad_(False)
     assert load_into(target, tensors) == ([], [])
     assert target.weight.data_ptr() == tensors["weight"].data_ptr()
@@ -76,7 +76,7 @@ def test_tied_names_with_differing_values_are_refused() -> None:
 def test_one_tensor_for_two_names_does_not_tie_them(tmp_path: Path) -> None:
     write(tmp_path / "model.safetensors", Tied().state_dict())
     target = Tied(tie=False)
-    load_into(target, read(tmp_path))
+    load_into(target, read_tensors(tmp_path))
     assert torch.equal(target.head.weight, target.embedding.weight)
     with torch.no_grad():
         target.head.weight.zero_()

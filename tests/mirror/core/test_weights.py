@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.core.errors import WeightsError
-from regard.core.weights import metadata, read, replacing, write
+from regard.core.weights import metadata, read_tensors, replacing, write
 
 TYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool]
 
@@ -47,7 +47,7 @@ def sharded(folder: Path, places: dict[str, str] | None = None) -> Path:
 def test_tensors_come_back_bit_by_bit(tmp_path: Path) -> None:
     tensors, path = some(), tmp_path / "model.safetensors"
     write(path, tensors, metadata={"format": "pt", "note": "Zoë"})
-    assert same(read(path), tensors)
+    assert same(read_tensors(path), tensors)
     assert metadata(path) == {"format": "pt", "note": "Zoë"}
 
 
@@ -56,7 +56,7 @@ def test_the_files_are_those_of_the_library(tmp_path: Path) -> None:
     assert same(load_file(tmp_path / "ours.safetensors"), some())
     contiguous = {name: tensor.contiguous() for name, tensor in some().items()}
     save_file(contiguous, tmp_path / "library.safetensors")
-    assert same(read(tmp_path / "library.safetensors"), contiguous)
+    assert same(read_tensors(tmp_path / "library.safetensors"), contiguous)
 
 
 def test_equal_weights_give_equal_files_with_usual_permissions(tmp_path: Path) -> None:
@@ -70,15 +70,15 @@ def test_equal_weights_give_equal_files_with_usual_permissions(tmp_path: Path) -
 
 def test_only_the_asked_names_are_read(tmp_path: Path) -> None:
     write(tmp_path / "model.safetensors", some())
-    assert read(tmp_path, names=["scalar", "empty"]).keys() == {"scalar", "empty"}
+    assert read_tensors(tmp_path, names=["scalar", "empty"]).keys() == {"scalar", "empty"}
     with pytest.raises(WeightsError, match=r"lacks nome, none"):
-        read(tmp_path, names=iter(["scalar", "none", "nome"]))
+        read_tensors(tmp_path, names=iter(["scalar", "none", "nome"]))
 
 
 def test_reading_maps_the_file_and_never_changes_it(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     write(path, {"a": torch.zeros(1000), "b": torch.zeros(2)})
-    before, tensors = path.read_bytes(), read(path)
+    before, tensors = path.read_bytes(), read_tensors(path)
     assert str(path) in Path("/proc/self/maps").read_text()
     tensors["a"].fill_(1)
     assert path.read_bytes() == before
@@ -94,23 +94,23 @@ def test_tied_tensors_are_stored_once_and_come_back_as_one(tmp_path: Path) -> No
         metadata={"k": "v"},
     )
     assert load_file(path).keys() == {"z", "t1", "c"}
-    tensors = read(path)
+    tensors = read_tensors(path)
     assert tensors["a"] is tensors["z"]
     assert tensors["t2"] is tensors["t1"]
     assert tensors["c"] is not tensors["z"]
     assert torch.equal(tensors["a"], shared)
     assert metadata(path) == {"k": "v"}
-    assert torch.equal(read(path, names=["a"])["a"], shared)
+    assert torch.equal(read_tensors(path, names=["a"])["a"], shared)
 
 
 def test_views_that_are_not_tied_are_stored_apart(tmp_path: Path) -> None:
     whole = torch.arange(12.0).reshape(3, 4)
     tensors = {"whole": whole, "top": whole[:2], "row": whole[1], "turned": whole.T, "bits": whole.view(torch.int32)}
     write(tmp_path / "model.safetensors", {**tensors, "none": whole[:0], "zero": whole[:0]})
-    found = read(tmp_path)
-    assert same({name: found[name] for name in tensors}, tensors)
-    found["top"].zero_()
-    assert torch.equal(found["whole"], whole)
+    loaded = read_tensors(tmp_path)
+    assert same({name: loaded[name] for name in tensors}, tensors)
+    loaded["top"].zero_()
+    assert torch.equal(loaded["whole"], whole)
 
 
 def test_the_writer_refuses_what_it_cannot_store(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_the_writer_refuses_what_it_cannot_store(tmp_path: Path) -> None:
 
 def test_parameters_can_be_written(tmp_path: Path) -> None:
     write(tmp_path / "model.safetensors", dict(nn.Embedding(5, 3).named_parameters()))
-    assert read(tmp_path)["weight"].requires_grad is False
+    assert read_tensors(tmp_path)["weight"].requires_grad is False
 
 
 # Failures of the disk
@@ -150,7 +150,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(
     with pytest.raises(WeightsError, match=r"model.safetensors was not written.*No space left"):
         write(path, {"a": torch.ones(3)})
     assert [file.name for file in tmp_path.iterdir()] == ["model.safetensors"]
-    assert read(path)["a"].tolist() == [0, 0, 0]
+    assert read_tensors(path)["a"].tolist() == [0, 0, 0]
 
 
 def test_the_file_is_on_disk_before_it_takes_its_name_and_the_folder_after(
@@ -200,14 +200,14 @@ def test_a_truncated_file_is_named(tmp_path: Path, keep: int) -> None:
     write(path, some())
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(WeightsError, match=r"model.safetensors is damaged.*download it again"):
-        read(tmp_path)
+        read_tensors(tmp_path)
 
 
 @pytest.mark.parametrize("tied", ["{", "[" * 100_000, "[1]", '{"b": "none"}', '{"b": 5}', '{"b": []}'])
 def test_damaged_ties_are_reported(tmp_path: Path, tied: str) -> None:
     save_file({"a": torch.ones(1)}, tmp_path / "model.safetensors", {"regard.tied": tied})
     with pytest.raises(WeightsError, match=r"model.safetensors is damaged"):
-        read(tmp_path)
+        read_tensors(tmp_path)
 
 
 @pytest.mark.parametrize("suffix", [".bin", ".pt", ".ckpt", ".pth", ".pkl"])
@@ -216,23 +216,23 @@ def test_pickles_are_refused_with_a_way_to_convert_them(tmp_path: Path, suffix: 
     path.write_bytes(pickle.dumps({"a": 1}))
     for place in (path, tmp_path):
         with pytest.raises(WeightsError, match=r"pytorch_model.*can run code.*weights\.write.*weights_only=True"):
-            read(place)
+            read_tensors(place)
 
 
 def test_the_advice_for_pickles_works(tmp_path: Path) -> None:
     model = nn.Embedding(5, 3)
     torch.save(model.state_dict(), tmp_path / "old.pt")
     write(tmp_path / "model.safetensors", torch.load(tmp_path / "old.pt", weights_only=True))
-    assert same(read(tmp_path), model.state_dict())
+    assert same(read_tensors(tmp_path), model.state_dict())
 
 
 def test_missing_places_are_named(tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match=r"none.safetensors is missing"):
-        read(tmp_path / "none.safetensors")
+        read_tensors(tmp_path / "none.safetensors")
     with pytest.raises(WeightsError, match=r"holds no weights.*model.safetensors or model.safetensors.index.json"):
-        read(tmp_path)
+        read_tensors(tmp_path)
     with pytest.raises(WeightsError, match=r"none.index.json is no index"):
-        read(tmp_path / "none.index.json")
+        read_tensors(tmp_path / "none.index.json")
 
 
 # Shards
@@ -243,8 +243,8 @@ def test_shards_are_joined(tmp_path: Path, place: str) -> None:
     index = sharded(tmp_path)
     path = tmp_path if place == "folder" else index
     expected = {"a": torch.ones(2), "b": torch.zeros(3), "c": torch.full((2, 2), 7.0)}
-    assert same(read(path), expected)
-    assert read(path, names=["c"]).keys() == {"c"}
+    assert same(read_tensors(path), expected)
+    assert read_tensors(path, names=["c"]).keys() == {"c"}
     assert metadata(path) == {"format": "pt"}
 
 
@@ -252,13 +252,13 @@ def test_a_missing_shard_is_named(tmp_path: Path) -> None:
     sharded(tmp_path)
     (tmp_path / "model-2.safetensors").unlink()
     with pytest.raises(WeightsError, match=r"model-2.safetensors is missing.*download it again"):
-        read(tmp_path)
+        read_tensors(tmp_path)
 
 
 def test_a_tensor_that_the_index_promises_must_be_there(tmp_path: Path) -> None:
     sharded(tmp_path, {"a": "model-1.safetensors", "d": "model-2.safetensors"})
     with pytest.raises(WeightsError, match="lacks d"):
-        read(tmp_path)
+        read_tensors(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -269,13 +269,13 @@ def test_an_index_reaches_no_file_outside_its_folder(tmp_path: Path, shard: str)
     save_file({"a": torch.ones(1)}, tmp_path / "x.safetensors")
     sharded(tmp_path / "in", {"a": shard})
     with pytest.raises(WeightsError, match="outside its folder"):
-        read(tmp_path / "in")
+        read_tensors(tmp_path / "in")
 
 
 def test_an_index_of_pickles_is_refused(tmp_path: Path) -> None:
     sharded(tmp_path, {"a": "model-1.bin"})
     with pytest.raises(WeightsError, match=r"model-1.bin.*can run code"):
-        read(tmp_path)
+        read_tensors(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_an_index_of_pickles_is_refused(tmp_path: Path) -> None:
 def test_a_bad_index_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "model.safetensors.index.json").write_text(text, encoding="latin-1")
     with pytest.raises(WeightsError, match=r"index.json is no index of shards"):
-        read(tmp_path)
+        read_tensors(tmp_path)
 
 
 # Into a module

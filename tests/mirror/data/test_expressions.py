@@ -91,9 +91,9 @@ def test_no_word_is_one_number_here_and_another_there() -> None:
 
 
 def test_same_seed_same_pairs() -> None:
-    one = list(pairs(500, split="train", seed=3))
-    assert one == list(pairs(900, split="train", seed=3))[:500]
-    assert one != list(pairs(500, split="train", seed=4))
+    first = list(pairs(500, split="train", seed=3))
+    assert first == list(pairs(900, split="train", seed=3))[:500]
+    assert first != list(pairs(500, split="train", seed=4))
 
 
 def test_splits_do_not_move() -> None:

@@ -58,10 +58,10 @@ def test_grey_and_colour_become_each_other(tmp_path):
 @pytest.mark.parametrize("shape", [(1, 1), (1, 50), (300, 2), (4, 4)])
 def test_any_shape_is_resized(shape, tmp_path):
     path = saved(tmp_path / "a.png", Image.new("RGB", shape, (1, 2, 3)))
-    found = FORM.read([path, str(path), open_image(path)])
-    assert found.shape == (3, 3, 4, 4)
+    pixels = FORM.pixel_values([path, str(path), open_image(path)])
+    assert pixels.shape == (3, 3, 4, 4)
     expected = (torch.tensor([1, 2, 3]) / 255 - 0.5) / 0.25
-    torch.testing.assert_close(found[1, :, 2, 2], expected)
+    torch.testing.assert_close(pixels[1, :, 2, 2], expected)
 
 
 def test_what_is_no_image_is_named(tmp_path):
@@ -195,19 +195,19 @@ def test_an_epoch_goes_on_at_any_batch(tmp_path):
     for start in (0, 2, 5):
         rest = list(rows(images).epoch(2, start))
         assert [batch.rows for batch in rest] == [batch.rows for batch in whole[start:]]
-        for one, other in zip(rest, whole[start:], strict=True):
-            assert torch.equal(one["pixel_values"], other["pixel_values"])
+        for resumed, expected in zip(rest, whole[start:], strict=True):
+            assert torch.equal(resumed["pixel_values"], expected["pixel_values"])
     with pytest.raises(UsageError, match="no batch 6"):
         rows(images).epoch(0, 6)
 
 
 def test_changes_follow_from_seed_epoch_and_row(tmp_path):
     images = stored(tmp_path)
-    one, other = by_row(rows(images), 1), by_row(rows(images, rows=7), 1)
-    assert one.keys() == other.keys() == set(range(23))
-    assert all(torch.equal(one[row], other[row]) for row in one)
+    first, second = by_row(rows(images), 1), by_row(rows(images, rows=7), 1)
+    assert first.keys() == second.keys() == set(range(23))
+    assert all(torch.equal(first[row], second[row]) for row in first)
     later = by_row(rows(images), 2)
-    assert sum(torch.equal(one[row], later[row]) for row in one) < 8
+    assert sum(torch.equal(first[row], later[row]) for row in first) < 8
 
 
 def test_moved_and_mirrored_images(tmp_path):
@@ -233,8 +233,8 @@ def test_validation_images_are_as_they_are(tmp_path):
     images = stored(tmp_path)
     batches = list(rows(images, shuffle=False).epoch(4))
     assert [row for batch in batches for row in batch.rows] == list(range(23))
-    found = torch.cat([batch["pixel_values"] for batch in batches])
-    torch.testing.assert_close(found, FORM.tensor(np.array(images.pixels)))
+    pixels = torch.cat([batch["pixel_values"] for batch in batches])
+    torch.testing.assert_close(pixels, FORM.tensor(np.array(images.pixels)))
 
 
 def test_real_images(data, tmp_path):

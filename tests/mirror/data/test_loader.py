@@ -44,8 +44,8 @@ def padding_share(batches: list[Batch]) -> float:
     return 1 - real / sum(map(cells, batches))
 
 
-def same(one: Batch, other: Batch) -> bool:
-    return one.rows == other.rows and all(torch.equal(one[name], other[name]) for name in one.tensors)
+def same(first: Batch, second: Batch) -> bool:
+    return first.rows == second.rows and all(torch.equal(first[name], second[name]) for name in first.tensors)
 
 
 @given(lengths=LENGTHS, budget=BUDGET, seed=st.integers(0, 2**64 - 1), number=st.integers(0, 99), shuffle=st.booleans())
@@ -94,11 +94,11 @@ def orders(made: Loader, number: int) -> list[tuple[int, ...]]:
 
 def test_the_order_follows_from_seed_and_epoch_alone() -> None:
     pairs = many()
-    one, other = loader(pairs, 100), loader(pairs, 100)
-    assert orders(one, 1) == orders(other, 1)
-    list(other.epoch(5))
-    assert orders(other, 2) == orders(one, 2) != orders(one, 1)
-    assert orders(loader(pairs, 100, seed=8), 1) != orders(one, 1)
+    first, second = loader(pairs, 100), loader(pairs, 100)
+    assert orders(first, 1) == orders(second, 1)
+    list(second.epoch(5))
+    assert orders(second, 2) == orders(first, 2) != orders(first, 1)
+    assert orders(loader(pairs, 100, seed=8), 1) != orders(first, 1)
     # Seed and epoch are two numbers, not one: they must not stand in for each other.
     assert orders(loader(pairs, 100, seed=1), 2) != orders(loader(pairs, 100, seed=2), 1)
 

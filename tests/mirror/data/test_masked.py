@@ -76,7 +76,7 @@ def test_shares_of_masks(tmp_path, tokenizer):
             ids, labels = batch["input_ids"], batch["labels"]
             asked = labels >= 0
             words = batch["attention_mask"] & (ids != tokenizer.cls) & (ids != tokenizer.sep)
-            assert not (asked & ~words).any(), "marks and padding are never asked for"
+            assert not (asked & ~words).any(), "special tokens and padding are never asked for"
             totals += [int(words.sum()), int(asked.sum()), int((ids[asked] == tokenizer.mask).sum()),
                        int((ids[asked] == labels[asked]).sum())]  # fmt: skip
             assert (ids[~asked] != tokenizer.mask).all()
@@ -109,10 +109,10 @@ def test_pairs_are_what_they_say(tmp_path, tokenizer):
                 assert ids[real][-1] == tokenizer.sep
                 assert not segments[~real].any()
                 word = real & (ids != tokenizer.cls) & (ids != tokenizer.sep)
-                one, two = ({home[int(t)] for t in ids[word & (segments == k)]} for k in (0, 1))
-                assert len(one) == len(two) == 1
-                assert int(one != two) == batch["pair_labels"][i]
-                counts[int(one != two)] += 1
+                first_homes, second_homes = ({home[int(t)] for t in ids[word & (segments == k)]} for k in (0, 1))
+                assert len(first_homes) == len(second_homes) == 1
+                assert int(first_homes != second_homes) == batch["pair_labels"][i]
+                counts[int(first_homes != second_homes)] += 1
             assert batch["input_ids"].shape[1] <= 32
     assert counts[1] / counts.sum() == pytest.approx(0.5, abs=0.03)
 
@@ -128,8 +128,8 @@ def test_every_sentence_is_in_one_row(tmp_path, tokenizer):
     assert len(list(made.epoch(3))) == made.batches_in_epoch(3)
 
 
-def same(one, other) -> bool:
-    return one.rows == other.rows and all(torch.equal(one[name], other[name]) for name in one.tensors)
+def same(first, second) -> bool:
+    return first.rows == second.rows and all(torch.equal(first[name], second[name]) for name in first.tensors)
 
 
 @pytest.mark.parametrize("start", [0, 1, 7])

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import DataError, UsageError
+from regard.data import arrays, token_pairs
 from regard.data.parallel import ParallelText, Report, TokenPairs, encode
 from regard.data.text import make_tokenizer
 
 ENGLISH, GERMAN = ["a dog", "", "the cat", "x" * 50, "last"], ["ein hund", "nichts", "die katze", "y", "letzte"]
 CHARS = make_tokenizer("char", [chr(c) for c in range(32, 127)])
-FILES = ("source.bin", "source.offsets", "target.bin", "target.offsets")
+FILES = ("source.bin", "source_offsets.bin", "target.bin", "target_offsets.bin")
 
 
 def text(folder: Path, source: list[str], target: list[str], **options: int) -> ParallelText:
@@ -77,8 +78,8 @@ def test_encoded_pairs_come_back(pairs: list[tuple[str, str]], tmp_path_factory:
     folder = tmp_path_factory.mktemp("pairs")
     for stored in (encode(pairs, CHARS, CHARS, folder), TokenPairs.open(folder)):
         assert len(stored) == len(pairs)
-        found = [(CHARS.decode(stored.source(i)), CHARS.decode(stored.target(i))) for i in range(len(stored))]
-        assert found == pairs
+        decoded = [(CHARS.decode(stored.source(i)), CHARS.decode(stored.target(i))) for i in range(len(stored))]
+        assert decoded == pairs
         assert stored.source_lengths.tolist() == [len(source) for source, _ in pairs]
         assert stored.target_lengths.tolist() == [len(target) for _, target in pairs]
     assert sorted(path.name for path in folder.iterdir()) == sorted([*FILES, "meta.json"])
@@ -160,7 +161,7 @@ def test_a_damaged_file_is_refused(name: str, fault: str, tmp_path: Path) -> Non
     if fault != "gone":
         faulty = {"short": content[:-1], "long": content + b"\0", "changed": content[:-2] + b"\x01\x01"}[fault]
         (tmp_path / name).write_bytes(faulty)
-    with pytest.raises(DataError, match=rf"{name} .*Encode the text again"):
+    with pytest.raises(DataError, match=rf"{name} .*Prepare the data again"):
         TokenPairs.open(tmp_path)
 
 
@@ -168,7 +169,8 @@ def test_a_damaged_file_is_refused(name: str, fault: str, tmp_path: Path) -> Non
     "meta",
     [
         *[b"", b"{", b"[]", b"3", b"\xff", b"[" * 100_000],
-        b'{"format": "regard.token_pairs", "version": 2}',
+        b'{"format": "regard.pairs", "version": 2}',
+        b'{"format": "regard.pairs", "version": 1, "facts": {"pairs": 1}, "files": {}}',
         b'{"format": "regard.token_pairs", "version": 1, "pairs": 1, "files": {}}',
     ],
 )
@@ -185,9 +187,32 @@ def test_a_damaged_meta_file_is_refused(meta: bytes, tmp_path: Path) -> None:
 def test_a_meta_file_cannot_ask_for_other_types(key: str, value: object, tmp_path: Path) -> None:
     encode([("abc", "de")], CHARS, CHARS, tmp_path)
     meta = json.loads((tmp_path / "meta.json").read_text())
-    meta["files"]["source.bin"][key] = value
+    meta["files"]["source"][key] = value
     (tmp_path / "meta.json").write_text(json.dumps(meta))
     with pytest.raises(DataError, match="damaged"):
+        TokenPairs.open(tmp_path)
+
+
+@pytest.mark.parametrize("pairs", [0, 1, 3, "2", None])
+def test_the_number_of_pairs_must_be_that_of_the_offsets(pairs: object, tmp_path: Path) -> None:
+    encode([("abc", "de"), ("f", "g")], CHARS, CHARS, tmp_path)
+    meta = json.loads((tmp_path / "meta.json").read_text())
+    assert meta["facts"] == {"pairs": 2}
+    meta["facts"]["pairs"] = pairs
+    (tmp_path / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(DataError, match=r"meta\.json is damaged"):
+        TokenPairs.open(tmp_path)
+
+
+@pytest.mark.parametrize("offsets", [[1, 3], [0, 2], [0, 4], [0, 5, 3]])
+def test_offsets_must_fit_the_ids(offsets: list[int], tmp_path: Path) -> None:
+    types = {"source": "<u2", "source_offsets": "<i8", "target": "<u2", "target_offsets": "<i8"}
+    with arrays.writing(tmp_path, token_pairs.KIND, types, {"pairs": len(offsets) - 1}) as files:
+        for name in ("source", "target"):
+            files[name].write([5, 6, 7])
+        files["source_offsets"].write([0, 3, 3][: len(offsets)])
+        files["target_offsets"].write(offsets)
+    with pytest.raises(DataError, match=r"target_offsets\.bin does not fit target\.bin"):
         TokenPairs.open(tmp_path)
 
 
@@ -197,7 +222,7 @@ def test_an_unfinished_folder_and_a_wrong_row_are_refused(tmp_path: Path) -> Non
         with pytest.raises(IndexError, match="among 1"):
             stored.source(row)
     (tmp_path / "meta.json").unlink()
-    with pytest.raises(DataError, match="holds no encoded pairs"):
+    with pytest.raises(DataError, match="holds no prepared data"):
         TokenPairs.open(tmp_path)
 
 

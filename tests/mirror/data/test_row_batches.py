@@ -68,17 +68,17 @@ EXAMPLES = [Example("the cat", "a dog ran"), Example("the", "the cat and the dog
 
 
 def test_rows_of_one_and_of_two_texts() -> None:
-    lines = [text for one in EXAMPLES for text in (one.text, one.other or "")] * 3
+    lines = [text for example in EXAMPLES for text in (example.text, example.other or "")] * 3
     tokenizer = make_tokenizer("wordpiece", lines, vocab_size=200, marks="bert")
     labels = torch.tensor([4, 5, 6])
     both = TextRows(tokenizer, EXAMPLES, labels, max_len=32)
-    found = both.tensors([2, 0])
-    assert found["labels"].tolist() == [6, 4]
-    assert both.lengths[[2, 0]].tolist() == found["attention_mask"].sum(1).tolist()
-    assert found["token_type_ids"][0].tolist()[:7] == [0] * 6 + [1]
+    tensors = both.tensors([2, 0])
+    assert tensors["labels"].tolist() == [6, 4]
+    assert both.lengths[[2, 0]].tolist() == tensors["attention_mask"].sum(1).tolist()
+    assert tensors["token_type_ids"][0].tolist()[:7] == [0] * 6 + [1]
     twins = TwinRows(tokenizer, EXAMPLES, labels, max_len=32)
-    found = twins.tensors([1])
-    assert found["input_ids"].shape == (1, 3)
-    assert found["other_input_ids"].shape == (1, 7)
+    tensors = twins.tensors([1])
+    assert tensors["input_ids"].shape == (1, 3)
+    assert tensors["other_input_ids"].shape == (1, 7)
     assert twins.lengths[1] == 14
     assert TextRows(tokenizer, EXAMPLES, max_len=6).lengths.max() == 6

@@ -126,10 +126,10 @@ def test_windows_do_not_overlap_and_labels_are_one_further_on():
 
 
 def test_the_order_follows_from_seed_and_epoch_alone():
-    one, other = windows(), windows()
-    list(other.epoch(5))
-    assert starts(one, 2) == starts(other, 2) != starts(one, 1)
-    assert {min(starts(one, n)) for n in range(20)} == set(range(7)), "every start is drawn"
+    first, second = windows(), windows()
+    list(second.epoch(5))
+    assert starts(first, 2) == starts(second, 2) != starts(first, 1)
+    assert {min(starts(first, n)) for n in range(20)} == set(range(7)), "every start is drawn"
     assert starts(windows(seed=1), 2) != starts(windows(seed=2), 1)
 
 

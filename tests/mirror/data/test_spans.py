@@ -30,24 +30,24 @@ def question(answer: str, *, text: str = "where is it ?") -> Question:
 
 @pytest.mark.parametrize(("max_len", "overlap"), [(32, 0), (48, 10), (40, 39), (1000, 100)])
 def test_windows_cover_the_context(tokenizer: Tokenizer, max_len: int, overlap: int) -> None:
-    found = list(windows(tokenizer, [question("")], max_len=max_len, overlap=overlap))
+    made = list(windows(tokenizer, [question("")], max_len=max_len, overlap=overlap))
     whole = tokenizer.offsets_batch([CONTEXT])[0]
-    assert found[0].offsets[0] == whole[0]
-    assert found[-1].offsets[-1] == whole[-1]
-    assert {place for window in found for place in window.offsets} == set(whole)
-    assert all(len(window.row[0]) == len(window.row[1]) <= max_len for window in found)
-    for before, after in pairwise(found):
+    assert made[0].offsets[0] == whole[0]
+    assert made[-1].offsets[-1] == whole[-1]
+    assert {place for window in made for place in window.offsets} == set(whole)
+    assert all(len(window.row[0]) == len(window.row[1]) <= max_len for window in made)
+    for before, after in pairwise(made):
         shared = len(set(before.offsets) & set(after.offsets))
         assert shared == min(overlap, len(before.offsets) - 1)
-    assert len(found) == 1 or max_len < 1000
+    assert len(made) == 1 or max_len < 1000
 
 
 def test_an_answer_stands_in_the_windows_that_hold_it_whole(tokenizer: Tokenizer) -> None:
     answer = "Élan the 31th"
-    found = list(windows(tokenizer, [question(answer)], max_len=48, overlap=20))
-    marked = [window for window in found if window.start]
-    assert marked
-    for window in found:
+    made = list(windows(tokenizer, [question(answer)], max_len=48, overlap=20))
+    holding = [window for window in made if window.start]
+    assert holding
+    for window in made:
         begin, end = (window.offsets[place - window.first] if place else (0, 0) for place in (window.start, window.end))
         if window.start:
             assert CONTEXT[begin[0] : end[1]] == answer
@@ -59,10 +59,10 @@ def test_an_answer_stands_in_the_windows_that_hold_it_whole(tokenizer: Tokenizer
 
 def test_rows_are_named_tensors(tokenizer: Tokenizer) -> None:
     rows = SpanRows(tokenizer, [question("word3"), question("")], max_len=64, overlap=16)
-    found = rows.tensors([0, len(rows) - 1])
-    assert found["starts"][0] > 0
-    assert found["starts"][1] == found["ends"][1] == 0
-    assert found["input_ids"].shape == found["token_type_ids"].shape
+    tensors = rows.tensors([0, len(rows) - 1])
+    assert tensors["starts"][0] > 0
+    assert tensors["starts"][1] == tensors["ends"][1] == 0
+    assert tensors["input_ids"].shape == tensors["token_type_ids"].shape
     assert [window.question for window in rows.windows] == sorted(window.question for window in rows.windows)
 
 
@@ -84,9 +84,9 @@ def test_whole_articles_are_held_out() -> None:
     asked = [Question(str(n), "who ?", "x", title=title) for n, title in enumerate("aaabbbbccd")]
     for share, held in ((0.1, "d"), (0.2, "cd"), (0.5, "bcd"), (0.99, "bcd")):
         train, rest = by_article(asked, share)
-        assert {one.title for one in rest} == set(held)
-        assert sorted([*train, *rest], key=lambda one: int(one.id)) == asked
-        assert not {one.title for one in train} & set(held)
+        assert {question.title for question in rest} == set(held)
+        assert sorted([*train, *rest], key=lambda question: int(question.id)) == asked
+        assert not {question.title for question in train} & set(held)
     with pytest.raises(DataError, match="one article only"):
         by_article(asked[:2], 0.5)
 
@@ -96,11 +96,11 @@ def test_squad_files(data: Path) -> None:
         path = data / "squad" / f"{name}.json.gz"
         if not path.is_file():
             pytest.skip(f"no {path}")
-        found = read_squad(path)
-        assert len(found) == count
-        assert sum(bool(question.answers) for question in found) == answered
-        for one in found:
-            assert all(one.context[place : place + len(text)] == text for text, place in one.answers)
+        questions = read_squad(path)
+        assert len(questions) == count
+        assert sum(bool(question.answers) for question in questions) == answered
+        for asked in questions:
+            assert all(asked.context[place : place + len(text)] == text for text, place in asked.answers)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"data": [{"paragraphs": [{"context": 1, "qas": [{}]}]}]}', "{"])

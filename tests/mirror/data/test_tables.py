@@ -62,9 +62,11 @@ def test_glue_as_it_is(name: str, data: Path) -> None:
     task = glue_task(folder)
     train, dev = task.examples(folder, "train"), task.examples(folder, "dev")
     assert (len(train), len(dev)) == COUNTS[name]
-    assert task.judged(folder) == ("test" if name == "MRPC" else "dev")
+    assert task.scored_split(folder) == ("test" if name == "MRPC" else "dev")
     if name == "MRPC":
-        assert not {(one.text, one.other) for one in train} & {(one.text, one.other) for one in dev}
+        assert not {(example.text, example.other) for example in train} & {
+            (example.text, example.other) for example in dev
+        }
         assert len(task.examples(folder, "test")) == 1_725
     assert all(example.text.strip() for example in train)
     assert (train[0].other is None) == (name in ("SST-2", "CoLA"))

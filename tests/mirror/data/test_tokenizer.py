@@ -59,10 +59,10 @@ def test_bpe_and_char_give_back_the_normalised_text(kind: str, text: str) -> Non
 @pytest.mark.parametrize("kind", ["word", "wordpiece"])
 @given(text=TEXT)
 def test_words_come_back_with_single_spaces(kind: str, text: str) -> None:
-    found = ids(kind, text)
-    if MADE[kind].unk not in found:
+    encoded = ids(kind, text)
+    if MADE[kind].unk not in encoded:
         wanted = unicodedata.normalize("NFC", text)
-        assert "".join(MADE[kind].decode(found).split()) == "".join(wanted.split())
+        assert "".join(MADE[kind].decode(encoded).split()) == "".join(wanted.split())
 
 
 @EACH
@@ -74,10 +74,10 @@ def test_text_never_becomes_a_special_token(kind: str, text: str) -> None:
 @EACH
 @given(text=st.text(max_size=30))
 def test_any_text_is_encoded_and_decoded(kind: str, text: str) -> None:
-    found = ids(kind, text)
-    assert all(0 <= i < MADE[kind].vocab_size for i in found)
-    assert len(MADE[kind].tokens(found)) == len(found)
-    MADE[kind].decode(found)
+    encoded = ids(kind, text)
+    assert all(0 <= i < MADE[kind].vocab_size for i in encoded)
+    assert len(MADE[kind].tokens(encoded)) == len(encoded)
+    MADE[kind].decode(encoded)
 
 
 def test_a_bpe_word_is_the_same_token_at_the_start_and_inside() -> None:
@@ -86,7 +86,7 @@ def test_a_bpe_word_is_the_same_token_at_the_start_and_inside() -> None:
     assert MADE["bpe"].tokens([first]) == ["▁the"]
 
 
-def test_a_word_mark_in_text_becomes_what_it_resembles() -> None:
+def test_the_sign_of_a_words_start_in_text_becomes_what_it_resembles() -> None:
     assert MADE["bpe"].decode(ids("bpe", "a▁b")) == "a_b"
 
 
@@ -133,7 +133,7 @@ def test_training_is_the_same_in_every_process(data: Path) -> None:
     """Hash tables are seeded anew in each process, so one process would not show a dependence on their order."""
     program = """
 import hashlib, sys
-from regard.data.lines import read_lines
+from regard.core.lines import read_lines
 from regard.data.text import make_tokenizer
 lines = list(read_lines(sys.argv[1]))
 for kind in ("bpe", "char", "word", "wordpiece"):
@@ -241,7 +241,7 @@ def test_no_text_is_refused_and_the_readers_own_errors_pass(kind: str) -> None:
 
 
 def test_bpe_reaches_its_size_on_real_text(data: Path) -> None:
-    from regard.data.lines import read_lines
+    from regard.core.lines import read_lines
 
     lines = list(read_lines(data / "multi30k" / "val.de.gz"))
     made = make_tokenizer("bpe", lines, vocab_size=1500)

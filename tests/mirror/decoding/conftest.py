@@ -107,10 +107,10 @@ def alone(inputs, row):
     return {name: tensor[row : row + 1, :length] for name, tensor in inputs.items()}
 
 
-def look(model, one, tokens):
+def look(model, inputs, tokens):
     """Log-probabilities of what follows, and the attention each input has got, reading all from the start."""
     with torch.no_grad(), taps.watch("cross") as record:
-        logits = model.step(torch.tensor([[BOS, *tokens]]), model.begin(one))
+        logits = model.step(torch.tensor([[BOS, *tokens]]), model.begin(inputs))
     cover = record["cross"].weights[0].mean(0).sum(0).tolist() if record.seen else []
     return logits[0].double().log_softmax(-1).tolist(), cover
 
@@ -130,29 +130,29 @@ def permitted(search, tokens, token):
     return token == EOS or not n or (*tokens, token)[-n:] not in grams
 
 
-def slow_beam(model, one, search, prefix=()):
+def slow_beam(model, inputs, search, prefix=()):
     """Beam search to the limit, without an early stop; `steps` is after how many it could have stopped."""
-    limit = search.limit(one["source"].shape[1])
+    limit = search.limit(inputs["source"].shape[1])
     live, finished, steps = [(tuple(prefix), 0.0, ())], [], None
     for length in range(len(prefix), limit):
-        found = []
+        continuations = []
         for tokens, log_prob, _ in live:
-            gains, cover = look(model, one, tokens)
-            found += [
+            gains, cover = look(model, inputs, tokens)
+            continuations += [
                 (log_prob + gains[v], tokens, v, cover)
                 for v in range(model.vocab)
                 if permitted(search, tokens, v) and gains[v] > -math.inf
             ]
-        if not found:
+        if not continuations:
             steps = steps or length + 1 - len(prefix)
             break
-        found.sort(key=lambda item: -item[0])
+        continuations.sort(key=lambda item: -item[0])
         n = length + 1 - len(prefix)
-        for log_prob, tokens, token, cover in found[: search.beam]:
+        for log_prob, tokens, token, cover in continuations[: search.beam]:
             if token == EOS:
                 finished.append((score(search, log_prob, n, cover), list(tokens), log_prob, True))
         finished = sorted(finished, key=lambda item: -item[0])[: search.nbest]
-        live = [((*ts, v), log_prob, cover) for log_prob, ts, v, cover in found if v != EOS][: search.beam]
+        live = [((*ts, v), log_prob, cover) for log_prob, ts, v, cover in continuations if v != EOS][: search.beam]
         most = score(search, live[0][1], limit - len(prefix)) if live else -math.inf
         if not live or (len(finished) == search.nbest and most <= finished[-1][0]):
             steps = steps or length + 1 - len(prefix)
@@ -163,10 +163,10 @@ def slow_beam(model, one, search, prefix=()):
 
 def agree(got, wanted, tolerance=1e-9):
     """Same tokens and ends, same numbers but for rounding."""
-    assert [one.tokens for one in got] == [tokens for _, tokens, _, _ in wanted]
-    assert [one.finished for one in got] == [finished for _, _, _, finished in wanted]
-    assert [one.score for one in got] == pytest.approx([s for s, _, _, _ in wanted], abs=tolerance)
-    assert [one.log_prob for one in got] == pytest.approx([lp for _, _, lp, _ in wanted], abs=tolerance)
+    assert [hypothesis.tokens for hypothesis in got] == [tokens for _, tokens, _, _ in wanted]
+    assert [hypothesis.finished for hypothesis in got] == [finished for _, _, _, finished in wanted]
+    assert [hypothesis.score for hypothesis in got] == pytest.approx([s for s, _, _, _ in wanted], abs=tolerance)
+    assert [hypothesis.log_prob for hypothesis in got] == pytest.approx([lp for _, _, lp, _ in wanted], abs=tolerance)
 
 
 @pytest.fixture(scope="session")

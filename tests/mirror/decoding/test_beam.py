@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.decoding import Search, beam
-from regard.decoding.leaders import leaders
+from regard.decoding.top_continuations import top_continuations
 
 ALPHAS = [0.0, 0.6, 1.0, 2.0]
 searches = st.builds(
@@ -25,33 +25,33 @@ searches = st.builds(
 @given(searches, st.integers(0, 10**6), st.integers(0, 2))
 def test_equals_the_definition_and_stops_when_it_may(kit, search, seed, kind):
     model = kit.Table(7, seed=seed, end=float(kind)) if kind else kit.Attentive(7, seed=seed)
-    one = kit.sources([3], seed=seed, high=7)
-    wanted = kit.slow_beam(model, one, search)
+    inputs = kit.sources([3], seed=seed, high=7)
+    wanted = kit.slow_beam(model, inputs, search)
     model.batches.clear()
-    (got,) = kit.run(model, one, search)
+    (got,) = kit.run(model, inputs, search)
     kit.agree(got, wanted.results)
     assert len(model.batches) == wanted.steps
 
 
-def every_sequence(kit, model, one, search, content):
-    found = []
+def every_sequence(kit, model, inputs, search, content):
+    sequences = []
     for n in range(search.max_length):
         for tokens in itertools.product(content, repeat=n):
             ended = (*tokens, kit.EOS)
-            log_prob = sum(kit.look(model, one, ended[:i])[0][token] for i, token in enumerate(ended))
-            found.append((kit.score(search, log_prob, n + 1), list(tokens), log_prob, True))
-    return sorted(found, key=lambda item: -item[0])
+            log_prob = sum(kit.look(model, inputs, ended[:i])[0][token] for i, token in enumerate(ended))
+            sequences.append((kit.score(search, log_prob, n + 1), list(tokens), log_prob, True))
+    return sorted(sequences, key=lambda item: -item[0])
 
 
 @pytest.mark.parametrize("form", ["wu", "mean"])
 def test_a_beam_of_everything_is_exhaustive_search(kit, form):
     seen = set()
     for seed in range(8):
-        model, one, lengths = kit.Table(5, seed=seed), kit.sources([2], seed=seed, high=5), []
+        model, inputs, lengths = kit.Table(5, seed=seed), kit.sources([2], seed=seed, high=5), []
         for alpha in [*ALPHAS, 20.0]:
             search = Search(beam=5**4, nbest=6, length_penalty=alpha, length_form=form, max_length=4)
-            (got,) = kit.run(model, one, search)
-            kit.agree(got, every_sequence(kit, model, one, search, (3, 4))[:6])
+            (got,) = kit.run(model, inputs, search)
+            kit.agree(got, every_sequence(kit, model, inputs, search, (3, 4))[:6])
             lengths.append(len(got[0].tokens))
         assert lengths == sorted(lengths), "the best gets no shorter as the length weighs more"
         seen.add(tuple(lengths))
@@ -66,7 +66,7 @@ def test_the_early_stop_changes_nothing_but_the_work(kit, seed, alpha, nbest):
     stopped, early = kit.run(model, inputs, search), sum(model.batches)
     model.batches.clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(beam.Harvest, "settled", lambda _, rows, log_prob: log_prob == -float("inf"))
+        patch.setattr(beam.Finished, "settled", lambda _, rows, log_prob: log_prob == -float("inf"))
         assert kit.run(model, inputs, search) == stopped
     assert sum(model.batches) == 4 + 4 * 3 * 24 >= early
 
@@ -79,10 +79,10 @@ def test_stops_early_most_of_the_time(kit):
 
 @given(st.integers(0, 10**6), st.integers(2, 5))
 def test_nbest_are_distinct_and_sorted(kit, seed, nbest):
-    found = kit.run(kit.Table(8, seed=seed), kit.sources([2, 4], seed=seed), Search(beam=5, nbest=nbest))
-    for row in found:
-        assert len({tuple(one.tokens) for one in row}) == nbest == len(row)
-        keys = [(not one.finished, -one.score) for one in row]
+    rows = kit.run(kit.Table(8, seed=seed), kit.sources([2, 4], seed=seed), Search(beam=5, nbest=nbest))
+    for row in rows:
+        assert len({tuple(hypothesis.tokens) for hypothesis in row}) == nbest == len(row)
+        keys = [(not hypothesis.finished, -hypothesis.score) for hypothesis in row]
         assert keys == sorted(keys)
 
 
@@ -97,18 +97,18 @@ def test_a_longer_list_begins_with_the_shorter_one(kit):
 def test_unfinished_ones_only_fill_up(kit):
     model, inputs = kit.Table(6, end=-30.0), kit.sources([3])
     (row,) = kit.run(model, inputs, Search(beam=3, nbest=3, max_length=4))
-    assert [(one.finished, len(one.tokens)) for one in row] == [(False, 4)] * 3
+    assert [(hypothesis.finished, len(hypothesis.tokens)) for hypothesis in row] == [(False, 4)] * 3
     model.table[:, 0, 1, kit.EOS] += 30.0  # now it may end at once, and only then
     (row,) = kit.run(model, inputs, Search(beam=3, nbest=3, max_length=4))
-    assert [(one.finished, len(one.tokens)) for one in row] == [(True, 0), (False, 4), (False, 4)]
+    assert [(hypothesis.finished, len(hypothesis.tokens)) for hypothesis in row] == [(True, 0), (False, 4), (False, 4)]
 
 
 @settings(max_examples=25)
 @given(st.integers(0, 10**6), st.sampled_from([0.05, 1.0]), st.integers(1, 3))
 def test_coverage_penalty(kit, seed, beta, nbest):
-    model, one = kit.Attentive(6, seed=seed), kit.sources([4], seed=seed, high=6)
+    model, inputs = kit.Attentive(6, seed=seed), kit.sources([4], seed=seed, high=6)
     search = Search(beam=3, nbest=nbest, coverage_penalty=beta, max_length=5)
-    kit.agree(kit.run(model, one, search)[0], kit.slow_beam(model, one, search).results)
+    kit.agree(kit.run(model, inputs, search)[0], kit.slow_beam(model, inputs, search).results)
 
 
 def test_coverage_penalty_changes_the_choice_and_not_by_padding(kit):
@@ -117,10 +117,10 @@ def test_coverage_penalty_changes_the_choice_and_not_by_padding(kit):
         model, inputs = kit.Attentive(6, seed=seed), kit.sources([2, 5, 3], seed=seed, high=6)
         plain, covered = (kit.run(model, inputs, Search(beam=4, max_length=6, coverage_penalty=b)) for b in (0.0, 3.0))
         changed += [row[0].tokens for row in plain] != [row[0].tokens for row in covered]
-        for row, found in enumerate(covered):
+        for row, hypotheses in enumerate(covered):
             (single,) = kit.run(model, kit.alone(inputs, row), Search(beam=4, max_length=6, coverage_penalty=3.0))
-            assert [one.tokens for one in found] == [one.tokens for one in single]
-            assert found[0].score == pytest.approx(single[0].score, abs=1e-5)
+            assert [hypothesis.tokens for hypothesis in hypotheses] == [hypothesis.tokens for hypothesis in single]
+            assert hypotheses[0].score == pytest.approx(single[0].score, abs=1e-5)
     assert changed
 
 
@@ -133,10 +133,10 @@ def test_leaders_are_one_topk_over_paths_and_vocabulary(vocab, rows, width):
     before = -torch.rand(rows * width, dtype=torch.float64) * 3
     before[1::5] = -float("inf")
     total = (log_probs + before[:, None]).view(rows, -1)
-    found = leaders(log_probs, before, rows, 10)
+    best = top_continuations(log_probs, before, rows, 10)
     values, places = total.topk(min(10, total.shape[1]))
-    assert torch.equal(found.log_prob_RC, values)
+    assert torch.equal(best.log_prob_RC, values)
     some = values > -float("inf")
-    flat = found.path_RC % width * vocab + found.token_RC
+    flat = best.path_RC % width * vocab + best.token_RC
     assert torch.equal(flat[some], places[some])
-    assert torch.equal(found.path_RC // width, torch.arange(rows)[:, None].expand_as(places))
+    assert torch.equal(best.path_RC // width, torch.arange(rows)[:, None].expand_as(places))

@@ -51,10 +51,10 @@ def test_lengths_repeats_and_special_tokens(kit, way, data):
     search = Search(**way, min_length=shortest, max_length=8, no_repeat_ngram=n)
     model = kit.Table(9, seed=data.draw(st.integers(0, 10**6)), end=data.draw(st.sampled_from([-2.0, 4.0])))
     for row in kit.run(model, kit.sources([2, 3, 1]), search):
-        for one in row:
-            assert set(one.tokens) <= set(range(3, 9))
-            assert shortest <= len(one.tokens) <= (7 if one.finished else 8)
-            grams = [tuple(one.tokens[i : i + n]) for i in range(len(one.tokens) - n + 1)] if n else []
+        for hypothesis in row:
+            assert set(hypothesis.tokens) <= set(range(3, 9))
+            assert shortest <= len(hypothesis.tokens) <= (7 if hypothesis.finished else 8)
+            grams = [tuple(hypothesis.tokens[i : i + n]) for i in range(len(hypothesis.tokens) - n + 1)] if n else []
             assert len(grams) == len(set(grams))
 
 
@@ -66,9 +66,9 @@ def test_forced_prefixes_are_obeyed_and_change_nothing_after(kit, way, data):
     prefixes = [data.draw(tokens) for _ in range(3)]
     model, inputs = kit.Table(8, seed=data.draw(st.integers(0, 99))), kit.sources([2, 4, 3])
     search = Search(**way, max_length=data.draw(st.integers(5, 9)), no_repeat_ngram=3)
-    found = kit.run(model, inputs, search, prefixes=prefixes)
-    for row, (prefix, hypotheses) in enumerate(zip(prefixes, found, strict=True)):
-        assert all(one.tokens[: len(prefix)] == prefix for one in hypotheses)
+    rows = kit.run(model, inputs, search, prefixes=prefixes)
+    for row, (prefix, hypotheses) in enumerate(zip(prefixes, rows, strict=True)):
+        assert all(hypothesis.tokens[: len(prefix)] == prefix for hypothesis in hypotheses)
         model.batches.clear()
         (single,) = kit.run(model, kit.alone(inputs, row), search, prefixes=[prefix], rows=[row])
         assert single == hypotheses
@@ -84,8 +84,8 @@ def test_a_forced_token_that_the_model_rules_out_is_still_written(kit, way):
     model = kit.Table(8)
     model.table[..., 5] = -INF
     for row in kit.run(model, kit.sources([2, 3]), Search(**way, max_length=4), prefixes=[[5, 5], [4]]):
-        for one in row:
-            assert one.log_prob > -INF
+        for hypothesis in row:
+            assert hypothesis.log_prob > -INF
     assert row[0].tokens[0] == 4
 
 
@@ -95,16 +95,16 @@ def test_a_forced_end_token_ends_nothing(kit, way):
     for prefixes in ([prefix, prefix], [prefix, []]):  # read at once, or token by token
         row, _ = kit.run(kit.Table(8), kit.sources([2, 2]), Search(**way, max_length=6), prefixes=prefixes)
         assert row
-        assert all(one.tokens[:3] == prefix for one in row)
+        assert all(hypothesis.tokens[:3] == prefix for hypothesis in row)
 
 
 @ways
 def test_a_prefix_that_fills_the_limit_is_the_result(kit, way):
     (full, other) = kit.run(kit.Table(8), kit.sources([2, 2]), Search(**way, max_length=3), prefixes=[[3, 4, 5], [3]])
-    assert {(tuple(one.tokens), one.log_prob, one.score, one.finished) for one in full} == {
-        ((3, 4, 5), 0.0, 0.0, False)
-    }
-    assert all(one.tokens[0] == 3 for one in other)
+    assert {
+        (tuple(hypothesis.tokens), hypothesis.log_prob, hypothesis.score, hypothesis.finished) for hypothesis in full
+    } == {((3, 4, 5), 0.0, 0.0, False)}
+    assert all(hypothesis.tokens[0] == 3 for hypothesis in other)
 
 
 @pytest.mark.parametrize("search", [Search(max_length=2), Search(max_ratio=0.0, max_extra=2)])
@@ -120,17 +120,17 @@ def test_where_nothing_may_come_the_path_ends(kit, way):
     model = kit.Table(6)
     for row in kit.run(model, kit.sources([2, 3]), search):
         assert len(row) == search.nbest
-        for one in row:
-            assert sorted(one.tokens) == [3, 4, 5]
-            assert not one.finished
-            assert one.score > -INF
+        for hypothesis in row:
+            assert sorted(hypothesis.tokens) == [3, 4, 5]
+            assert not hypothesis.finished
+            assert hypothesis.score > -INF
     assert len(model.batches) == 4
 
 
 @ways
 def test_no_repeat_leaves_the_end(kit, way):
     for row in kit.run(kit.Table(6, end=-9.0), kit.sources([2, 3]), Search(**way, max_length=9, no_repeat_ngram=1)):
-        assert all(one.finished and len(one.tokens) <= 3 for one in row)
+        assert all(hypothesis.finished and len(hypothesis.tokens) <= 3 for hypothesis in row)
 
 
 @ways
@@ -138,7 +138,7 @@ def test_one_token_may_play_every_part(kit, way):
     """Vocabularies of some models begin, end and pad with the same token."""
     model = kit.Table(6, end=4.0)
     for row in kit.run(model, kit.sources([2, 3]), Search(**way, max_length=30), bos=2, pad=2, eos=2):
-        assert all(2 not in one.tokens for one in row)
+        assert all(2 not in hypothesis.tokens for hypothesis in row)
         assert row[0].finished
 
 

@@ -27,17 +27,21 @@ def test_a_batch_gives_what_its_rows_give_alone_for_the_same_work(kit, way, data
     model.batches.clear()
     for row, hypotheses in enumerate(together):
         (single,) = kit.run(model, kit.alone(inputs, row), search, rows=[row])
-        assert [(one.tokens, one.finished) for one in single] == [(one.tokens, one.finished) for one in hypotheses]
-        assert [one.score for one in single] == pytest.approx([one.score for one in hypotheses], abs=1e-5)
+        assert [(hypothesis.tokens, hypothesis.finished) for hypothesis in single] == [
+            (hypothesis.tokens, hypothesis.finished) for hypothesis in hypotheses
+        ]
+        assert [hypothesis.score for hypothesis in single] == pytest.approx(
+            [hypothesis.score for hypothesis in hypotheses], abs=1e-5
+        )
     assert sum(model.batches) == work
 
 
 @given(st.integers(0, 10**6), st.integers(1, 9))
 def test_a_beam_of_one_is_greedy(kit, seed, limit):
-    model, one = kit.Table(8, seed=seed), kit.sources([3], seed=seed)
+    model, inputs = kit.Table(8, seed=seed), kit.sources([3], seed=seed)
     search, tokens, total = Search(beam=1, max_length=limit, length_penalty=2.0), [], 0.0
     for _ in range(limit):
-        gains, _ = kit.look(model, one, tokens)
+        gains, _ = kit.look(model, inputs, tokens)
         best = max(range(kit.EOS, 8), key=gains.__getitem__)
         total += gains[best]
         tokens.append(best)
@@ -45,15 +49,15 @@ def test_a_beam_of_one_is_greedy(kit, seed, limit):
             break
     n, ended = len(tokens), tokens[-1] == kit.EOS
     wanted = (kit.score(search, total, n), tokens[: n - ended], total, ended)
-    kit.agree(kit.run(model, one, search)[0], [wanted])
+    kit.agree(kit.run(model, inputs, search)[0], [wanted])
 
 
 def test_half_precision_logits_are_summed_in_full(kit):
-    model, step, found = kit.Table(8), kit.Table.step, []
+    model, step, results = kit.Table(8), kit.Table.step, []
     for dtype in (torch.bfloat16, torch.float32):
         model.step = lambda tokens, state, dtype=dtype: step(model, tokens, state).bfloat16().to(dtype)
-        found.append(kit.run(model, kit.sources([3]), Search(beam=3)))
-    assert found[0] == found[1]
+        results.append(kit.run(model, kit.sources([3]), Search(beam=3)))
+    assert results[0] == results[1]
 
 
 def test_the_models_own_logits_are_left_alone(kit):
@@ -99,8 +103,8 @@ class Unconditional:
 
 
 def test_without_inputs_the_prefixes_say_how_many_rows(kit):
-    found = decode(Unconditional(), {}, Search(max_length=4, beam=2), prefixes=[[4, 5], [6]], **kit.special)
-    assert [row[0].tokens for row in found] == [[4, 5, 6, 7], [6, 7, 8, 8]]
+    rows = decode(Unconditional(), {}, Search(max_length=4, beam=2), prefixes=[[4, 5], [6]], **kit.special)
+    assert [row[0].tokens for row in rows] == [[4, 5, 6, 7], [6, 7, 8, 8]]
 
 
 @ways
@@ -118,7 +122,7 @@ def test_some_tokens_may_be_impossible(kit, way):
     model.table[..., 4:] = -float("inf")
     model.table[..., kit.EOS] = -float("inf")
     for row in kit.run(model, kit.sources([2, 3]), Search(**way, max_length=4)):
-        assert {(tuple(one.tokens), one.finished) for one in row} == {((3, 3, 3, 3), False)}
+        assert {(tuple(hypothesis.tokens), hypothesis.finished) for hypothesis in row} == {((3, 3, 3, 3), False)}
 
 
 @ways
@@ -139,8 +143,8 @@ def test_limits_follow_the_source(kit):
     search = Search(beam=2, max_ratio=1.5, max_extra=2)
     assert [search.limit(n) for n in (0, 1, 4)] == [2, 3, 8]
     assert Search(min_length=30).limit(1) == 31
-    found = kit.run(kit.Table(8, end=-40.0), kit.sources([1, 4]), search)
-    assert [len(row[0].tokens) for row in found] == [3, 8]
+    rows = kit.run(kit.Table(8, end=-40.0), kit.sources([1, 4]), search)
+    assert [len(row[0].tokens) for row in rows] == [3, 8]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +185,16 @@ def test_calls_are_checked(kit):
 
 
 def test_results_are_plain_values(kit):
-    (found,) = kit.run(kit.Table(8), kit.sources([2]), Search(beam=2))[0]
-    assert isinstance(found, Hypothesis)
-    kinds = [type(value) for value in (found.tokens, found.tokens[0], found.score, found.log_prob, found.finished)]
+    (hypothesis,) = kit.run(kit.Table(8), kit.sources([2]), Search(beam=2))[0]
+    assert isinstance(hypothesis, Hypothesis)
+    kinds = [
+        type(value)
+        for value in (
+            hypothesis.tokens,
+            hypothesis.tokens[0],
+            hypothesis.score,
+            hypothesis.log_prob,
+            hypothesis.finished,
+        )
+    ]
     assert kinds == [list, int, float, float, bool]

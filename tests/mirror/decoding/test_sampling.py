@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.decoding import Search
+from regard.core.search import Search
 from regard.decoding.sampling import candidates, pick, uniform
 
 INF = float("inf")
@@ -87,15 +87,15 @@ def test_one_candidate_is_greedy(kit):
 @pytest.mark.parametrize("more", [{}, {"top_k": 4}, {"top_p": 0.8, "temperature": 1.5}, {"min_p": 0.1}])
 def test_draws_have_the_distribution(kit, more):
     """Chi-squared over whole outputs of up to two tokens."""
-    draws, model, one = 4000, kit.Table(7, spread=1.0), kit.sources([2])
+    draws, model, inputs = 4000, kit.Table(7, spread=1.0), kit.sources([2])
     search = Search(sample=True, nbest=draws, max_length=2, seed=11, **more)
-    counts = Counter(tuple(found.tokens) + (kit.EOS,) * found.finished for found in kit.run(model, one, search)[0])
+    counts = Counter(tuple(draw.tokens) + (kit.EOS,) * draw.finished for draw in kit.run(model, inputs, search)[0])
     chances = {}
-    for first, p in enumerate(chance(kit, model, one, [], search)):
+    for first, p in enumerate(chance(kit, model, inputs, [], search)):
         if first == kit.EOS:
             chances[first,] = p
             continue
-        chances |= {(first, second): p * q for second, q in enumerate(chance(kit, model, one, [first], search))}
+        chances |= {(first, second): p * q for second, q in enumerate(chance(kit, model, inputs, [first], search))}
     expected = {tokens: draws * p for tokens, p in chances.items() if p > 0}
     assert set(counts) <= set(expected)
     chi_squared = sum((counts[tokens] - e) ** 2 / e for tokens, e in expected.items())
@@ -103,27 +103,27 @@ def test_draws_have_the_distribution(kit, more):
     assert abs(chi_squared - freedom) < 5 * math.sqrt(2 * freedom)
 
 
-def chance(kit, model, one, tokens, search):
-    gains, _ = kit.look(model, one, tokens)
+def chance(kit, model, inputs, tokens, search):
+    gains, _ = kit.look(model, inputs, tokens)
     return defined([-INF if v in (0, 1) else gain for v, gain in enumerate(gains)], search)
 
 
 def test_log_probabilities_are_the_models_own(kit):
-    model, one = kit.Table(8), kit.sources([2])
-    (found,) = kit.run(model, one, Search(sample=True, temperature=2.0, top_k=3, seed=1, max_length=6))[0]
-    tokens = found.tokens + [kit.EOS] * found.finished
-    wanted = sum(kit.look(model, one, tokens[:i])[0][token] for i, token in enumerate(tokens))
-    assert found.log_prob == pytest.approx(wanted)
+    model, inputs = kit.Table(8), kit.sources([2])
+    (draw,) = kit.run(model, inputs, Search(sample=True, temperature=2.0, top_k=3, seed=1, max_length=6))[0]
+    tokens = draw.tokens + [kit.EOS] * draw.finished
+    wanted = sum(kit.look(model, inputs, tokens[:i])[0][token] for i, token in enumerate(tokens))
+    assert draw.log_prob == pytest.approx(wanted)
 
 
 def test_the_seed_decides_and_torch_is_left_alone(kit):
     model, inputs = kit.Table(9), kit.sources([2, 2, 3])
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    one, same, other = (kit.run(model, inputs, Search(sample=True, nbest=3, seed=seed)) for seed in (7, 7, 8))
+    first, same, other = (kit.run(model, inputs, Search(sample=True, nbest=3, seed=seed)) for seed in (7, 7, 8))
     loose = [kit.run(model, inputs, Search(sample=True, nbest=3)) for _ in range(2)]
     assert torch.equal(torch.get_rng_state(), before)
-    assert one == same != other
+    assert first == same != other
     assert loose[0] != loose[1]
 
 
@@ -138,10 +138,10 @@ def test_a_row_draws_by_its_number_in_any_company(kit):
 
 
 def test_rows_alike_draw_apart(kit):
-    one = kit.sources([3])
-    inputs = {name: tensor.repeat(20, 1) for name, tensor in one.items()}
-    found = kit.run(kit.Table(9, end=-3.0), inputs, Search(sample=True, nbest=2, max_length=6, seed=0))
-    assert len({tuple(draw.tokens) for row in found for draw in row}) > 35
+    single = kit.sources([3])
+    inputs = {name: tensor.repeat(20, 1) for name, tensor in single.items()}
+    rows = kit.run(kit.Table(9, end=-3.0), inputs, Search(sample=True, nbest=2, max_length=6, seed=0))
+    assert len({tuple(draw.tokens) for row in rows for draw in row}) > 35
 
 
 def test_uniform_numbers_are_uniform_and_unrelated():

@@ -5,10 +5,10 @@ import torch
 from tests.conformance.explained import made
 
 import regard
-from regard import looking
 from regard.core import taps
-from regard.explain._jacobian import run_to
-from regard.explain.attribute import attributed, labels_of
+from regard.explain import explain
+from regard.explain.jacobian import run_to
+from regard.explain.methods.attribute import attributed, labels_of
 
 BLOCKS = ["bert-none", "bert-classes", "gpt2", "gpt2-alibi", "llama", "vit", "transformer", "transformer-post"]
 OTHERS = ["seq2seq", "seq2seq-luong-lstm", "seq2seq-none"]
@@ -52,9 +52,9 @@ def test_states_of_a_translator_by_its_source():
     model, text, target = made("transformer")
     trace = regard.trace(model, text, target)
     layer = trace.layers("decoder")[-1]
-    found = attributed(trace, layer, inputs="encoder.input")
-    assert found.squares.shape == (len(labels_of(trace, layer, 0)), len(trace.labels("source")))
-    torch.testing.assert_close(found.norms, by_loop(trace, layer, "encoder.input"), atol=1e-6, rtol=1e-5)
+    attribution = attributed(trace, layer, inputs="encoder.input")
+    assert attribution.squares.shape == (len(labels_of(trace, layer, 0)), len(trace.labels("source")))
+    torch.testing.assert_close(attribution.norms, by_loop(trace, layer, "encoder.input"), atol=1e-6, rtol=1e-5)
 
 
 def test_a_longer_row_beside_it_changes_nothing():
@@ -71,9 +71,9 @@ def test_an_estimate_knows_its_error():
     exact = attributed(trace, "encoder.1").squares
     within, means = [], []
     for seed in range(30):
-        found = attributed(trace, "encoder.1", probes=64, seed=seed)
-        within.append(((found.squares - exact).abs() <= 3 * found.error).double())
-        means.append(found.squares)
+        estimate = attributed(trace, "encoder.1", probes=64, seed=seed)
+        within.append(((estimate.squares - exact).abs() <= 3 * estimate.error).double())
+        means.append(estimate.squares)
     assert float(torch.stack(within).mean()) >= 0.99
     torch.testing.assert_close(torch.stack(means).mean(0), exact, rtol=0.1, atol=0)
 
@@ -92,11 +92,11 @@ def test_integrated_gradients_equal_captums():
     theirs = captum.IntegratedGradients(lambda vectors: scores_from(trace, vectors)).attribute(
         x, base, n_steps=48, method="gausslegendre"
     )
-    ours = looking.explain(trace, method="attribute", how="integrated", steps=48)
+    ours = explain(trace, method="attribute", how="integrated", steps=48)
     assert ours.data["encoder.input"]["values"] == pytest.approx(theirs[0].sum(-1).tolist(), abs=1e-5)
     assert abs(ours.data["completeness_error"]) < 1e-3
     product = captum.InputXGradient(lambda vectors: scores_from(trace, vectors)).attribute(x.clone().requires_grad_())
-    zero = looking.explain(trace, method="attribute", how="gradient", baseline="zero")
+    zero = explain(trace, method="attribute", how="gradient", baseline="zero")
     assert zero.data["encoder.input"]["values"] == pytest.approx(product[0].sum(-1).tolist(), abs=1e-5)
 
 
@@ -104,10 +104,10 @@ def test_occlusion_is_the_difference():
     model, text, _ = made("bert-classes")
     trace = regard.trace(model, text)
     x = trace.hidden["encoder.input"]
-    found = looking.explain(trace, method="attribute", how="occlusion", baseline="zero").data["encoder.input"]["values"]
+    values = explain(trace, method="attribute", how="occlusion", baseline="zero").data["encoder.input"]["values"]
     with torch.no_grad():
         whole = float(scores_from(trace, x)[0])
-        for place, value in enumerate(found):
+        for place, value in enumerate(values):
             without = x.clone()
             without[0, place] = 0
             assert value == pytest.approx(whole - float(scores_from(trace, without)[0]), abs=1e-5)
@@ -115,9 +115,9 @@ def test_occlusion_is_the_difference():
 
 def test_shares_sum_to_one_and_all_layers_can_be_asked():
     model, text, _ = made("gpt2")
-    result = looking.explain(model, text, method="attribute", how="exact", layer="all")
-    for one in result.data["layers"].values():
-        assert all(sum(row) == pytest.approx(1) for row in one["contributions"])
-        assert 0 <= one["not_main"] <= 1
+    result = explain(model, text, method="attribute", how="exact", layer="all")
+    for layer in result.data["layers"].values():
+        assert all(sum(row) == pytest.approx(1) for row in layer["contributions"])
+        assert 0 <= layer["not_main"] <= 1
     with pytest.raises(ValueError, match=r"decoder\.0, decoder\.1"):
-        looking.explain(model, text, method="attribute", layer="7")
+        explain(model, text, method="attribute", layer="7")

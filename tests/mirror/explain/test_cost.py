@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.core.errors import UsageError
-from regard.explain.cost import EXPLICIT, FUSED, cost, crossing, power
+from regard.explain.methods.cost import EXPLICIT, FUSED, cost, crossing, power
 
 LAYERS = {EXPLICIT, FUSED, "elman", "gru", "lstm"}
 
@@ -50,13 +50,13 @@ def test_backward_costs_more_and_leaves_threads_alone(measured):
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        found = cost(d_model=16, longest=64, repeats=3, backward=True)
+        with_backward = cost(d_model=16, longest=64, repeats=3, backward=True)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-    assert found.data["backward"]
+    assert with_backward.data["backward"]
     # The graph keeps the weights until the gradients are known.
-    assert found.data["bytes"][EXPLICIT][2] > measured.data["bytes"][EXPLICIT][2]
+    assert with_backward.data["bytes"][EXPLICIT][2] > measured.data["bytes"][EXPLICIT][2]
 
 
 def test_power_of_known_growth():

@@ -8,14 +8,14 @@ import torch
 import regard
 from regard.core.errors import UnknownName, UsageError
 from regard.data.text import make_tokenizer
-from regard.explain._neighbours import DISTANCES, nearest
-from regard.explain._sentences import divide
-from regard.explain._shares import wilson
-from regard.explain._trace import Trace
-from regard.explain.identify import identify
-from regard.folder import ModelFolder
+from regard.explain.methods.identify import identify
+from regard.explain.neighbours import DISTANCES, nearest
+from regard.explain.sentences import divide
+from regard.explain.shares import wilson
+from regard.explain.traces import Trace
 from regard.models import config_of, make_model
 from regard.pipelines import make_pipeline
+from regard.store import StoredModel
 
 WIDTH, VOCABULARY, PADDED = 12, 40, 14
 
@@ -110,11 +110,11 @@ def test_equal_sentences_stay_together():
 def test_what_is_remembered_of_single_sentences_does_not_count():
     """States that name their sentence and place but not their token: a split by token would recover them."""
 
-    def places(layer, x):
+    def by_sentence(layer, x):
         generator = torch.Generator().manual_seed(layer)
         return torch.randn(len(x), 1, WIDTH, generator=generator) + 0.01 * torch.randn(x.shape, generator=generator)
 
-    result = identify(made(places)[0], map="linear", among="vocabulary")
+    result = identify(made(by_sentence)[0], map="linear", among="vocabulary")
     assert max(shares(result, map="linear")) < 0.12
 
 
@@ -135,15 +135,15 @@ def test_the_seed_decides():
     trace, _ = made(bent)
     options = {"map": "mlp", "epochs": 5}
     torch.manual_seed(1)
-    one = identify(trace, **options)
+    first = identify(trace, **options)
     torch.manual_seed(2)
-    assert identify(trace, **options).data == one.data
-    assert identify(trace, **options, seed=1).data["sentences"] != one.data["sentences"]
+    assert identify(trace, **options).data == first.data
+    assert identify(trace, **options, seed=1).data["sentences"] != first.data["sentences"]
 
 
 @pytest.mark.parametrize("by", DISTANCES)
 def test_neighbours_are_those_of_a_plain_loop(by, monkeypatch):
-    monkeypatch.setattr("regard.explain._neighbours._AT_ONCE", 100)  # several blocks
+    monkeypatch.setattr("regard.explain.neighbours._AT_ONCE", 100)  # several blocks
     x, candidates = 3 + torch.randn(23, 7), 3 + 2 * torch.randn(31, 7)
 
     def far(a, b):
@@ -180,8 +180,8 @@ def test_shares_have_intervals_and_curves():
         low, high = row["interval"]
         assert 0 <= low <= row["share"] <= high <= 1
         assert row["share"] == row["recovered"] / row["tokens"]
-    assert any("Distances within the vocabulary, best first" in said for said in result.statements)
-    assert any("commonest token" in said for said in result.statements)
+    assert any("Distances within the vocabulary, best first" in statement for statement in result.statements)
+    assert any("commonest token" in statement for statement in result.statements)
     assert result.as_dict()["data"]["layers"] == ["encoder.0", "encoder.1"]
 
 
@@ -195,7 +195,7 @@ def test_without_embeddings_tokens_are_looked_for_in_their_sentence():
     trace, _ = made(turned, embedding=False)
     result = identify(trace)
     assert {row["among"] for row in result.data["shares"]} == {"sequence"}
-    assert any("no token embeddings" in said for said in result.statements)
+    assert any("no token embeddings" in statement for statement in result.statements)
     with pytest.raises(UsageError, match="no token embeddings.*among=sequence"):
         identify(trace, among="vocabulary")
 
@@ -217,7 +217,7 @@ def test_a_model_as_it_starts_keeps_its_tokens():
     sizes = {"d_model": 24, "n_layers": 2, "n_heads": 3, "max_len": 40, "vocab_size": tokenizer.vocab_size}
     config = config_of("gpt2", sizes)
     model = make_pipeline(
-        ModelFolder("language_model", "gpt2", config, make_model("gpt2", config), tokenizer, tokenizer)
+        StoredModel("language_model", "gpt2", config, make_model("gpt2", config), tokenizer, tokenizer)
     )
     trace = regard.trace(model, texts, weights=False)
     result = identify(trace, map="none")

@@ -9,11 +9,12 @@ from regard.attention import positions
 from regard.core import lookup
 from regard.core.errors import DataError, UsageError
 from regard.data.text import make_tokenizer
-from regard.explain._plain_text import read, token_ids
-from regard.explain.lengths import compare, edges, lengths
-from regard.folder import ModelFolder
+from regard.explain import language_models
+from regard.explain.language_models import read_text, token_ids
+from regard.explain.methods.lengths import compare, edges, lengths
 from regard.models import config_of, make_model
 from regard.pipelines import make_pipeline
+from regard.store import StoredModel
 
 SCHEMES = lookup.names(positions.__name__)
 TRAINED, LONGEST = 8, 32
@@ -33,7 +34,7 @@ def loaded(position="alibi", **extra):
     sizes = {"d_model": 16, "n_layers": 1, "n_heads": 2, "max_len": TRAINED, "position": position}
     config = config_of("gpt2", {**sizes, "vocab_size": tokenizer.vocab_size})
     model = make_model("gpt2", config).eval()
-    return make_pipeline(ModelFolder("language_model", "gpt2", config, model, tokenizer, tokenizer, extra=extra))
+    return make_pipeline(StoredModel("language_model", "gpt2", config, model, tokenizer, tokenizer, extra=extra))
 
 
 @pytest.mark.parametrize("position", SCHEMES)
@@ -44,9 +45,9 @@ def test_each_scheme_goes_as_far_as_it_can(position, path):
     assert len(points) == len(band) == (2 if position == "learned" else 8)
     assert all(math.isfinite(y) and low <= y <= high for (_, y), (_, low, high) in zip(points, band, strict=True))
     assert points[0][0] == 2.5
-    (found,) = result.data["models"].values()
-    assert len(found["loss_by_position"]) == (TRAINED if position == "learned" else LONGEST)
-    stopped = [said for said in result.statements if f"cannot read more than its {TRAINED}" in said]
+    (facts,) = result.data["models"].values()
+    assert len(facts["loss_by_position"]) == (TRAINED if position == "learned" else LONGEST)
+    stopped = [statement for statement in result.statements if f"cannot read more than its {TRAINED}" in statement]
     assert len(stopped) == (position == "learned")
     assert result.panels[1].rows[0][0] == position
     assert (result.panels[1].rows[0][-1] is None) == (position == "learned")
@@ -55,7 +56,7 @@ def test_each_scheme_goes_as_far_as_it_can(position, path):
 @pytest.mark.parametrize("extra", [{}, {"begin": True, "tokens": {"bos": 1}}])
 def test_loss_is_that_of_a_plain_computation(path, extra):
     model = loaded("rotary", **extra)
-    found = lengths(model, text=str(path), longest=20, windows=3, points=5).data["models"]["rotary"]
+    facts = lengths(model, text=str(path), longest=20, windows=3, points=5).data["models"]["rotary"]
     ids, begin = token_ids(model, path.read_text()), [1] if extra else []
     size = 21 - len(begin)
     losses = []
@@ -67,11 +68,11 @@ def test_loss_is_that_of_a_plain_computation(path, extra):
                 logs = model.model(torch.tensor([row[: t + 1]])).logits[0, -1].log_softmax(-1)
             losses[-1].append(-logs[row[t + 1]].item())
     by_position = torch.tensor(losses).mean(0)
-    assert found["loss_by_position"] == pytest.approx(by_position.tolist(), abs=1e-5)
-    assert found["buckets"] == [[1, 4], [5, 8], [9, 12], [13, 16], [17, 20]]
-    assert found["loss"] == pytest.approx(by_position.view(5, 4).mean(1).tolist(), abs=1e-5)
+    assert facts["loss_by_position"] == pytest.approx(by_position.tolist(), abs=1e-5)
+    assert facts["buckets"] == [[1, 4], [5, 8], [9, 12], [13, 16], [17, 20]]
+    assert facts["loss"] == pytest.approx(by_position.view(5, 4).mean(1).tolist(), abs=1e-5)
     error = torch.tensor(losses).view(3, 5, 4).mean(2).std(0) / math.sqrt(3)
-    assert found["standard_error"] == pytest.approx(error.tolist(), abs=1e-5)
+    assert facts["standard_error"] == pytest.approx(error.tolist(), abs=1e-5)
 
 
 def test_several_models_in_one_figure(path):
@@ -81,7 +82,7 @@ def test_several_models_in_one_figure(path):
     alone = lengths(models["alibi"], text=str(path), longest=LONGEST, windows=4, points=8)
     assert result.data["models"]["alibi"] == alone.data["models"]["alibi"]
     assert result.panels[1].columns == ["model", "1–4", "5–8", "9–16", "17–32"]
-    assert sum("past the trained 8 tokens" in said for said in result.statements) == 2
+    assert sum("past the trained 8 tokens" in statement for statement in result.statements) == 2
     assert result.as_dict()["data"]["longest"] == LONGEST
 
 
@@ -109,10 +110,10 @@ def test_a_break_past_the_trained_length_is_seen(path):
 
 def test_buckets_never_lie_across_the_trained_length():
     for trained, longest, points in [(64, 512, 32), (60, 500, 7), (60, 500, 12), (7, 100, 3), (256, 1000, 1000)]:
-        found = edges(trained, longest, points, longest)
-        assert [place for first, last in found for place in range(first, last + 1)] == list(range(1, longest + 1))
-        assert any(last == trained for _, last in found)
-        assert len(found) >= min(points, longest)
+        buckets = edges(trained, longest, points, longest)
+        assert [place for first, last in buckets for place in range(first, last + 1)] == list(range(1, longest + 1))
+        assert any(last == trained for _, last in buckets)
+        assert len(buckets) >= min(points, longest)
     assert edges(8, 32, 8, 6) == [(1, 4), (5, 6)]
 
 
@@ -121,7 +122,20 @@ def test_packed_text_is_read_like_plain_text(path, tmp_path):
 
     packed = tmp_path / "text.txt.gz"
     packed.write_bytes(gzip.compress(path.read_bytes().replace(b"\n", b"\r\n")))
-    assert read(str(packed)) == read(str(path)) == path.read_text()
+    assert read_text(str(packed)) == read_text(str(path)) == path.read_text()
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(DataError, match=r"text\.txt\.gz is damaged or cut short"):
+        read_text(str(packed))
+
+
+def test_the_beginning_of_a_text_is_read_as_it_stands(tmp_path, monkeypatch):
+    monkeypatch.setattr(language_models, "LIMIT", 9)
+    file = tmp_path / "text.txt"
+    file.write_bytes("é\r\nb\rc\u2028".encode() + b"\xff" + b"d" * 20)
+    assert read_text(str(file)) == "é\nb\rc\u2028\ufffdd"
+    file.write_text(" \n")
+    with pytest.raises(DataError, match="holds no text"):
+        read_text(str(file))
 
 
 def test_long_text_is_encoded_in_pieces_without_a_seam(path):

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from regard.core.errors import DataError, UsageError
+from regard.core.search import Search
 from regard.data.text import make_tokenizer
-from regard.decoding import Search
-from regard.explain._secrets import Pattern, _log2_below, exposure, log_probs, of_canary, parse
-from regard.explain._verbatim import continuations
-from regard.explain.memorised import memorised
-from regard.folder import ModelFolder
+from regard.explain.methods.memorised import memorised
+from regard.explain.secrets import Pattern, _log2_below, exposure, log_probs, of_canary, parse
+from regard.explain.verbatim import continuations
 from regard.models import config_of, make_model
 from regard.pipelines import make_pipeline
+from regard.store import StoredModel
 
 CANARY, ABSENT = "the code is 482", "the code is 175"
 WORDS = ["sun", "moon", "river", "stone", "cloud", "light", "over", "under", "sings", "falls", "grey", "slow"]
@@ -31,7 +31,7 @@ def loaded(tokenizer, seed=0):
     still = {"dropout": 0.0, "attention_dropout": 0.0, "embedding_dropout": 0.0}
     config = config_of("gpt2", {**options, **still, "vocab_size": tokenizer.vocab_size})
     model = make_model("gpt2", config).eval()
-    stored = ModelFolder("language_model", "gpt2", config, model, tokenizer, tokenizer, Search(beam=1))
+    stored = StoredModel("language_model", "gpt2", config, model, tokenizer, tokenizer, Search(beam=1))
     return make_pipeline(stored)
 
 
@@ -69,11 +69,11 @@ def with_canary(tokenizer, tmp_path_factory):
 
 def test_an_inserted_canary_is_exposed_and_another_is_not(with_canary):
     model, path = with_canary
-    found = memorised(model, text=str(path), canary=CANARY, prompts=5, prompt=8, length=8).data["exposure"]
-    assert found["how"] == "exact"
-    assert found["times_in_text"] == 6
-    assert found["most_bits"] == pytest.approx(math.log2(1000))
-    assert found["bits"] > 8
+    facts = memorised(model, text=str(path), canary=CANARY, prompts=5, prompt=8, length=8).data["exposure"]
+    assert facts["how"] == "exact"
+    assert facts["times_in_text"] == 6
+    assert facts["most_bits"] == pytest.approx(math.log2(1000))
+    assert facts["bits"] > 8
     other = memorised(model, text=str(path), canary=ABSENT, prompts=5, prompt=8, length=8).data["exposure"]
     assert other["times_in_text"] == 0
     assert other["bits"] < 4
@@ -91,10 +91,10 @@ def test_rank_is_that_of_a_plain_loop(tokenizer):
 
     canary = "the code is 31"
     scores = {f"the code is {n:02d}": plain(f"the code is {n:02d}") for n in range(100)}
-    found = exposure(model, canary, pattern)
-    assert found.log_prob == pytest.approx(scores[canary])
-    assert found.rank == sum(score >= scores[canary] for score in scores.values())
-    assert found.bits == pytest.approx(math.log2(100) - math.log2(found.rank))
+    secret = exposure(model, canary, pattern)
+    assert secret.log_prob == pytest.approx(scores[canary])
+    assert secret.rank == sum(score >= scores[canary] for score in scores.values())
+    assert secret.bits == pytest.approx(math.log2(100) - math.log2(secret.rank))
     assert log_probs(model, list(scores)).tolist() == pytest.approx(list(scores.values()))
 
 
@@ -145,17 +145,17 @@ def test_verbatim_share_tells_over_fitted_from_untrained(tokenizer, tmp_path):
 def test_agreement_is_that_of_the_model_read_step_by_step(with_canary):
     model, path = with_canary
     (ids,) = model.tokenizer.encode_batch([path.read_text()])
-    found = continuations(model, path.read_text(), prompts=6, prompt=10, length=6, seed=2)
+    stretches = continuations(model, path.read_text(), prompts=6, prompt=10, length=6, seed=2)
     starts = sorted(random.Random(2).sample(range(len(ids) - 16 + 1), 6))
-    for one, start in zip(found, starts, strict=True):
+    for stretch, start in zip(stretches, starts, strict=True):
         written = ids[start : start + 10]
         with torch.no_grad():
             for _ in range(6):
                 written = [*written, int(model.model(torch.tensor([written])).logits[0, -1].argmax())]
         real = ids[start : start + 16]
         agreed = next((i for i in range(6) if written[10 + i] != real[10 + i]), 6)
-        assert one.agreed == agreed
-        assert one.whole == (agreed == 6)
+        assert stretch.agreed == agreed
+        assert stretch.whole == (agreed == 6)
 
 
 def test_names_count_only_when_new_and_whole(tokenizer):
@@ -174,16 +174,16 @@ def test_names_count_only_when_new_and_whole(tokenizer):
         def decode_ids(self, rows, options):
             return [(self.prompt_ids(text)[len(row) : len(row) + options.max_extra], 0.0, False) for row in rows]
 
-    def found(prompt, length):
-        (one,) = [
-            one
-            for one in continuations(Parrot(), text, prompts=1000, prompt=prompt, length=length)
-            if text.startswith(one.prompt)
+    def names(prompt, length):
+        (stretch,) = [
+            stretch
+            for stretch in continuations(Parrot(), text, prompts=1000, prompt=prompt, length=length)
+            if text.startswith(stretch.prompt)
         ]
-        return one.found
+        return stretch.names
 
-    assert found(15, 45) == ["12", "Zoe", "12:30"]
-    assert found(15, 18) == ["12"]
+    assert names(15, 45) == ["12", "Zoe", "12:30"]
+    assert names(15, 18) == ["12"]
 
 
 def test_patterns():

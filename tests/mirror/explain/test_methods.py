@@ -8,10 +8,10 @@ import torch
 from tests.conformance.explained import made
 
 import regard
-from regard import looking
-from regard.explain.ablate import effect
-from regard.explain.gradients import by_distance
-from regard.explain.rollout import flowing, rolled
+from regard.explain import explain
+from regard.explain.methods.ablate import effect
+from regard.explain.methods.gradients import by_distance
+from regard.explain.methods.rollout import flowing, rolled
 
 
 def test_rollout_is_a_product_of_layers():
@@ -21,15 +21,15 @@ def test_rollout_is_a_product_of_layers():
     for site in trace.sites:
         step = 0.5 * trace.heads(site).mean(0) + 0.5 * torch.eye(len(wanted))
         wanted = (step / step.sum(-1, keepdim=True)) @ wanted
-    found = looking.explain(trace, method="rollout").data["encoder"]["encoder.1.self"]
-    torch.testing.assert_close(torch.tensor(found), wanted, atol=1e-6, rtol=1e-5)
+    rollout = explain(trace, method="rollout").data["encoder"]["encoder.1.self"]
+    torch.testing.assert_close(torch.tensor(rollout), wanted, atol=1e-6, rtol=1e-5)
 
 
 def test_flow_is_what_the_narrowest_edges_let_through():
     """Two layers of two tokens: to token 0 by 0.6·→0.3 and 0.4→0.9, that is 0.3 + 0.4; to token 1 0.6 + 0.1."""
     steps = [torch.tensor([[0.3, 0.7], [0.9, 0.1]]), torch.tensor([[0.6, 0.4], [0.2, 0.8]])]
-    found = flowing(steps, 0)
-    torch.testing.assert_close(found, torch.tensor([0.7, 0.7]) / 1.4)
+    flows = flowing(steps, 0)
+    torch.testing.assert_close(flows, torch.tensor([0.7, 0.7]) / 1.4)
     torch.testing.assert_close(rolled(steps)[-1], steps[1] @ steps[0])
 
 
@@ -37,7 +37,7 @@ def test_a_head_that_is_off_adds_nothing():
     model, text, target = made("gpt2")
     subject = model.subject(text, target)
     site, head = "decoder.1.self", 2
-    found = effect(subject, site, 3)
+    changes = effect(subject, site, 3)
     with torch.no_grad():
         before = float(subject.scores()[0])
         projection = model.model.decoder[1].self.output
@@ -45,7 +45,7 @@ def test_a_head_that_is_off_adds_nothing():
         projection.weight[:, head * 8 : (head + 1) * 8] = 0
         after = float(subject.scores()[0])
         projection.weight.copy_(kept)
-    assert float(found[head]) == pytest.approx(after - before, abs=1e-5)
+    assert float(changes[head]) == pytest.approx(after - before, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "transformer", "seq2seq", "bert-masked_lm", "bert-classes", "vit"])
@@ -56,20 +56,22 @@ def test_the_last_layer_of_the_lens_is_the_model(name):
     with torch.no_grad():
         logits = subject.run(**subject.inputs).logits[0]
         side = "decoder" if trace.layers("decoder") else "encoder"
-        torch.testing.assert_close(subject.read(trace.states(trace.layers(side)[-1]))[0], logits, atol=1e-5, rtol=1e-5)
-    result = looking.explain(trace, method="lens")
+        torch.testing.assert_close(
+            subject.head_logits(trace.states(trace.layers(side)[-1]))[0], logits, atol=1e-5, rtol=1e-5
+        )
+    result = explain(trace, method="lens")
     if logits.dim() == 1:
         assert result.data["winners"][-1] == subject.label(int(logits.argmax()))
     else:
-        assert result.data["final"] == [subject.label(int(one)) for one in logits.argmax(-1)]
+        assert result.data["final"] == [subject.label(int(token)) for token in logits.argmax(-1)]
         assert result.data["agreement"][-1] == 1.0
 
 
 def test_the_factor_of_a_falling_gradient():
     gap = (torch.arange(9)[:, None] - torch.arange(9)).abs().double()
-    found = by_distance(3 * 0.5**gap)
-    assert found["factor"] == pytest.approx(0.5)
-    assert found["norm"][2] == pytest.approx(0.75)
+    curve = by_distance(3 * 0.5**gap)
+    assert curve["factor"] == pytest.approx(0.5)
+    assert curve["norm"][2] == pytest.approx(0.75)
     assert by_distance((2.0 * 1.1**gap).tril())["factor"] == pytest.approx(1.1)
 
 
@@ -85,21 +87,21 @@ def test_an_elman_networks_gradient_follows_its_matrix():
                     parameter.copy_(0.5 * torch.eye(len(parameter)))
                 else:
                     parameter.mul_(1e-3)
-        found = looking.explain(
+        result = explain(
             model, "the cat sat on the mat the cat", target, method="gradients", untrained=False, probes=64
         )
     finally:
         with torch.no_grad():
             for name, parameter in cell.named_parameters():
                 parameter.copy_(kept[name])
-    assert found.data["trained"]["factor"] == pytest.approx(0.5, abs=0.02)
-    assert "vanishes" in found.statements[0]
+    assert result.data["trained"]["factor"] == pytest.approx(0.5, abs=0.02)
+    assert "vanishes" in result.statements[0]
 
 
 def test_entropy_and_distance_of_a_map():
     model, text, _ = made("bert-none")
     trace = regard.trace(model, text)
-    facts = looking.explain(trace, method="maps").data["sites"]["encoder.0.self"]
+    facts = explain(trace, method="maps").data["sites"]["encoder.0.self"]
     heads = trace.heads("encoder.0.self")
     n = heads.shape[1]
     for head in range(len(heads)):

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.explain._nullspace import basis, reaching
+from regard.explain.nullspace import basis, reaching
 
 
 def by_svd(a, path):
@@ -23,9 +23,9 @@ def case(n, width, dtype, seed=0, *, n_queries=None):
     return weights.to(dtype), path.to(dtype)
 
 
-def check(weights, path, seen, found, null, tolerance):
+def check(weights, path, seen, effective, null, tolerance):
     """Every row against its own decomposition over the keys that it sees."""
-    wanted, got = weights @ path, found @ path
+    wanted, got = weights @ path, effective @ path
     assert (got - wanted).abs().amax() <= tolerance * wanted.abs().amax()
     for b in range(weights.shape[0]):
         for h in range(weights.shape[1]):
@@ -33,10 +33,12 @@ def check(weights, path, seen, found, null, tolerance):
                 keys = seen[b, h, q].nonzero().flatten()
                 row, dimension, empty = by_svd(weights[b, h, q, keys].double(), path[b, h, keys].double())
                 assert int(null[b, h, q]) == dimension
-                torch.testing.assert_close(found[b, h, q, keys].double(), row, atol=100 * tolerance, rtol=0)
-                assert (empty.T @ found[b, h, q, keys].double()).abs().amax() <= 100 * tolerance if dimension else True
+                torch.testing.assert_close(effective[b, h, q, keys].double(), row, atol=100 * tolerance, rtol=0)
+                assert (
+                    (empty.T @ effective[b, h, q, keys].double()).abs().amax() <= 100 * tolerance if dimension else True
+                )
                 hidden = ~seen[b, h, q]
-                assert (found[b, h, q, hidden] == 0).all()
+                assert (effective[b, h, q, hidden] == 0).all()
 
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
@@ -46,8 +48,8 @@ TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 @pytest.mark.parametrize(("n", "width", "n_queries"), [(40, 8, 40), (8, 16, 8), (33, 8, 5), (1, 4, 1)])
 def test_without_a_mask(dtype, n, width, n_queries):
     weights, path = case(n, width, dtype, n_queries=n_queries)
-    found, null = reaching(weights, path)
-    check(weights, path, torch.ones_like(weights, dtype=torch.bool), found, null, TOLERANCE[dtype])
+    effective, null = reaching(weights, path)
+    check(weights, path, torch.ones_like(weights, dtype=torch.bool), effective, null, TOLERANCE[dtype])
     assert (null == max(n - width, 0)).all()
 
 
@@ -58,8 +60,8 @@ def test_causal_rows_see_their_own_keys(dtype, block, n, width):
     weights, path = case(n, width, dtype)
     seen = torch.ones(n, n).tril().bool()
     weights = weights * seen
-    found, null = reaching(weights, path, seen, block=block)
-    check(weights, path, seen.expand_as(weights), found, null, TOLERANCE[dtype])
+    effective, null = reaching(weights, path, seen, block=block)
+    check(weights, path, seen.expand_as(weights), effective, null, TOLERANCE[dtype])
     assert (null == (torch.arange(1, n + 1) - width).clamp_min(0)).all()
 
 
@@ -70,8 +72,8 @@ def test_repeated_keys_and_lost_features_lower_the_rank(dtype):
     path[:, :, 5:20] = path[:, :, 4:5]
     path[..., 3] = 0
     seen = torch.ones(n, n).tril().bool()
-    found, null = reaching(weights * seen, path, seen, block=16)
-    check(weights * seen, path, seen.expand_as(weights), found, null, TOLERANCE[dtype])
+    effective, null = reaching(weights * seen, path, seen, block=16)
+    check(weights * seen, path, seen.expand_as(weights), effective, null, TOLERANCE[dtype])
     whole, null = reaching(weights, path)
     check(weights, path, torch.ones_like(weights, dtype=torch.bool), whole, null, TOLERANCE[dtype])
     assert (null == n - 15).all()
@@ -85,14 +87,14 @@ def test_padding_on_either_side(causal):
     real[0, ..., :7], real[1, ..., 22:] = False, False
     seen = (real & torch.ones(n, n).tril().bool()) if causal else real.expand(2, 1, n, n)
     weights = weights * seen
-    found, null = reaching(weights, path, seen)
+    effective, null = reaching(weights, path, seen)
     whole = seen.expand_as(weights)
     rows = whole.any(-1)
-    assert (found[~rows] == 0).all()
+    assert (effective[~rows] == 0).all()
     for b, h, q in rows.nonzero().tolist():
         keys = whole[b, h, q]
         row, dimension, _ = by_svd(weights[b, h, q, keys], path[b, h, keys])
-        torch.testing.assert_close(found[b, h, q, keys], row, atol=1e-11, rtol=0)
+        torch.testing.assert_close(effective[b, h, q, keys], row, atol=1e-11, rtol=0)
         assert int(null[b, h, q]) == dimension
 
 
@@ -102,8 +104,8 @@ def test_windows_and_odd_masks():
     gap = torch.arange(n)[:, None] - torch.arange(n)
     for seen in ((gap.abs() <= 3), torch.rand(2, 3, n, n, generator=torch.Generator().manual_seed(1)) > 0.4):
         whole = seen.expand_as(weights) | torch.eye(n, dtype=torch.bool)
-        found, null = reaching(weights * whole, path, whole)
-        check(weights * whole, path, whole, found, null, 1e-12)
+        effective, null = reaching(weights * whole, path, whole)
+        check(weights * whole, path, whole, effective, null, 1e-12)
 
 
 @given(n=st.integers(1, 30), width=st.integers(1, 12), seed=st.integers(0, 10_000), causal=st.booleans())
@@ -111,17 +113,17 @@ def test_windows_and_odd_masks():
 def test_any_shape(n, width, seed, causal):
     weights, path = case(n, width, torch.float64, seed)
     seen = torch.ones(n, n).tril().bool() if causal else torch.ones(n, n, dtype=torch.bool)
-    found, _ = reaching(weights * seen, path, seen if causal else None, block=8)
-    again, _ = reaching(found, path, seen if causal else None, block=8)
-    torch.testing.assert_close(found @ path, (weights * seen) @ path, atol=1e-11, rtol=0)
-    torch.testing.assert_close(again, found, atol=1e-10, rtol=0)  # a projection: twice is once
+    effective, _ = reaching(weights * seen, path, seen if causal else None, block=8)
+    again, _ = reaching(effective, path, seen if causal else None, block=8)
+    torch.testing.assert_close(effective @ path, (weights * seen) @ path, atol=1e-11, rtol=0)
+    torch.testing.assert_close(again, effective, atol=1e-10, rtol=0)  # a projection: twice is once
 
 
 def test_a_basis_is_orthonormal_where_the_rank_allows():
     path = torch.randn(3, 20, 6, dtype=torch.float64)
     path[1, :, 4] = path[1, :, 2]
-    found, rank = basis(path)
+    vectors, rank = basis(path)
     assert rank.tolist() == [6, 5, 6]
-    product = found.mT @ found
+    product = vectors.mT @ vectors
     torch.testing.assert_close(product[0], torch.eye(6, dtype=torch.float64))
     assert float(product[1].diagonal().sum()) == pytest.approx(5)

@@ -176,8 +176,8 @@ def test_start(kind: str, n_gates: int) -> None:
 
 def test_dropout_is_between_layers_and_in_training_only() -> None:
     x = torch.randn(2, 3, 4)
-    one = Recurrent("gru", 4, 5, dropout=0.9)
-    assert torch.equal(one(x)[0], one(x)[0])
+    single = Recurrent("gru", 4, 5, dropout=0.9)
+    assert torch.equal(single(x)[0], single(x)[0])
     two = Recurrent("gru", 4, 5, n_layers=2, dropout=0.9)
     assert not torch.equal(two(x)[0], two(x)[0])
     two.eval()

@@ -4,6 +4,7 @@ import torch
 from torch.nn import functional
 
 from regard.core.batch import Batch
+from regard.core.measured import stacked
 from regard.models import config_of, make_model
 from regard.tasks.image_classification import ImageClassification
 from regard.training.config import TrainingConfig
@@ -13,7 +14,7 @@ SHAPE = {"image_size": 8, "patch_size": 4, "channels": 1, "d_model": 32, "n_laye
 
 
 def batch() -> Batch:
-    return Batch({"pixel_values": torch.randn(12, 1, 8, 8), "labels": torch.arange(12) % 5})
+    return Batch({"pixel_values": torch.randn(12, 1, 8, 8), "labels": torch.arange(12) % 5}, tuple(range(12)))
 
 
 def vit():
@@ -27,9 +28,11 @@ def test_the_loss_is_torchs():
         task = ImageClassification(label_smoothing=smoothing)
         expected = functional.cross_entropy(logits, some["labels"], label_smoothing=smoothing)
         torch.testing.assert_close(task.loss(model, some) / task.count(some), expected)
-        loss, right = task.judged(model, some)
-        torch.testing.assert_close(loss / 12, functional.cross_entropy(logits, some["labels"]).item())
-        assert right == int((logits.argmax(1) == some["labels"]).sum())
+        measured = task.measure(model, some)
+        numbers = task.summary(measured)
+        torch.testing.assert_close(numbers["loss"], functional.cross_entropy(logits, some["labels"]).item())
+        assert numbers["accuracy"] == int((logits.argmax(1) == some["labels"]).sum()) / 12
+        torch.testing.assert_close(stacked(measured.answers).float(), logits)
 
 
 def test_it_learns_a_batch_by_heart():
@@ -41,4 +44,4 @@ def test_it_learns_a_batch_by_heart():
         loss.backward()
         optimizer.step()
     assert loss.item() < 0.05
-    assert task.judged(model.eval(), some)[1] == 12
+    assert task.summary(task.measure(model.eval(), some))["accuracy"] == 1

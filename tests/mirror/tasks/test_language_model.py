@@ -27,7 +27,9 @@ def test_the_loss_is_torchs_over_the_models_logits(tie):
     logits = model(input_ids=some["input_ids"]).logits
     expected = functional.cross_entropy(logits.flatten(0, 1), some["labels"].flatten(), reduction="sum")
     torch.testing.assert_close(task.loss(model, some), expected)
-    torch.testing.assert_close(-task.log_probs(model, some).sum(), expected.detach())
+    measured = task.measure(model, some)
+    assert measured.sums["loss"] == pytest.approx(expected.item(), rel=1e-6)
+    assert measured.counts["loss"] == some["labels"].numel()
     assert task.count(some) == some["labels"].numel() == 48
 
 

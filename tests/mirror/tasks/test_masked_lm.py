@@ -40,13 +40,15 @@ def test_the_loss_is_the_sum_of_two_means(pairs):
     expected = words + (functional.cross_entropy(found.pair_logits, some["pair_labels"]) if pairs else 0)
     assert task.count(some) == int((some["labels"] >= 0).sum())
     torch.testing.assert_close(task.loss(model, some) / task.count(some), expected)
-    judged = task.judged(model, some)
-    assert judged.word_loss / judged.words == pytest.approx(words.item(), rel=1e-5)
+    measured = task.measure(model, some)
+    numbers = task.summary(measured)
+    assert numbers["loss"] == pytest.approx(expected.item(), rel=1e-5)
+    assert numbers["mlm_loss"] == pytest.approx(words.item(), rel=1e-5)
     asked = some["labels"] >= 0
-    assert judged.words_right == int((found.logits.argmax(-1) == some["labels"])[asked].sum())
-    assert judged.pairs == (4 if pairs else 0)
+    assert measured.sums["mlm_accuracy"] == int((found.logits.argmax(-1) == some["labels"])[asked].sum())
+    assert measured.counts.get("nsp_loss") == (4 if pairs else None)
     if pairs:
-        assert judged.pairs_right == int((found.pair_logits.argmax(-1) == some["pair_labels"]).sum())
+        assert measured.sums["nsp_accuracy"] == int((found.pair_logits.argmax(-1) == some["pair_labels"]).sum())
 
 
 def test_it_learns_a_batch_by_heart():
@@ -57,6 +59,6 @@ def test_it_learns_a_batch_by_heart():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    judged = task.judged(model.eval(), some)
+    numbers = task.summary(task.measure(model.eval(), some))
     assert loss.item() < 0.1
-    assert (judged.words_right, judged.pairs_right) == (judged.words, judged.pairs)
+    assert (numbers["mlm_accuracy"], numbers["nsp_accuracy"]) == (1, 1)

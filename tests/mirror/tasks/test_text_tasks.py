@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.batch import Batch
+from regard.core.measured import Measured, stacked
 from regard.core.output import Output
 from regard.data.spans import Window
 from regard.tasks.classification import Classification
@@ -44,9 +45,12 @@ def test_classes_and_numbers() -> None:
     task = Classification()
     assert task.count(two) == 3
     assert torch.allclose(task.loss(Fixed(logits=logits), one), F.cross_entropy(logits[[3, 1]], labels[[3, 1]]) * 2)
-    found, loss = task.judged(Fixed(logits=logits), [one, two])
-    assert torch.equal(found, logits)
-    assert loss == pytest.approx(F.cross_entropy(logits, labels).item())
+    measured = Measured()
+    for part in (one, two):
+        measured.add(task.measure(Fixed(logits=logits), part))
+    assert torch.equal(stacked(measured.answers), logits)
+    assert torch.equal(stacked(measured.targets), labels)
+    assert task.summary(measured) == {"loss": pytest.approx(F.cross_entropy(logits, labels).item())}
     number = Classification(regression=True)
     wanted = torch.tensor([1.0, 2.0])
     found = number.loss(Fixed(logits=logits[:, :1]), batch([0, 1], labels=wanted))
@@ -65,9 +69,9 @@ def test_spans_ignore_padding() -> None:
     assert task.loss(model, both).item() == pytest.approx(sum(task.loss(model, one).item() for one in alone), rel=1e-6)
     wanted = -(logits[0, :, 0].log_softmax(0)[1] + logits[0, :, 1].log_softmax(0)[2]) / 2
     assert task.loss(model, alone[0]).item() == pytest.approx(wanted.item(), rel=1e-6)
-    found, loss = task.judged(model, [both])
-    assert [found[row].shape for row in (0, 1)] == [(6, 2), (4, 2)]
-    assert loss == pytest.approx(task.loss(model, both).item() / 2, rel=1e-6)
+    measured = task.measure(model, both)
+    assert [measured.answers[row].shape for row in (0, 1)] == [(6, 2), (4, 2)]
+    assert task.summary(measured)["loss"] == pytest.approx(task.loss(model, both).item() / 2, rel=1e-6)
 
 
 def slow_best(logits: Tensor, window: Window, longest: int) -> float:

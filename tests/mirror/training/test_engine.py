@@ -30,14 +30,14 @@ def weights_of(engine) -> dict[str, torch.Tensor]:
 
 
 def state_of(engine) -> dict[str, torch.Tensor]:
-    found = checkpoint.newest(engine.checkpoints, print)[1]
-    return {**found.model, **found.training}
+    saved = checkpoint.newest(engine.checkpoints, print)[1]
+    return {**saved.model, **saved.training}
 
 
-def assert_equal(one: dict, other: dict) -> None:
-    assert one.keys() == other.keys()
-    for name in one:
-        assert torch.equal(one[name], other[name]), name
+def assert_equal(first: dict, second: dict) -> None:
+    assert first.keys() == second.keys()
+    for name in first:
+        assert torch.equal(first[name], second[name]), name
 
 
 @pytest.mark.parametrize("stop", [1, 7, 10, 19])
@@ -167,10 +167,19 @@ def test_best_and_patience(make_engine):
 
 def test_higher_is_better_for_other_metrics(make_engine):
     scores = iter([1.0, 5.0, 3.0])
-    progress = make_engine(
-        metric="bleu", validate_every=2, max_steps=6, validate=lambda m: {"bleu": next(scores)}
-    ).run()
+    engine = make_engine(metric="bleu", validate_every=2, max_steps=6, validate=lambda m: {"bleu": next(scores)})
+    engine.direction = "higher"
+    progress = engine.run()
     assert (progress.best, progress.best_step) == (5.0, 4)
+
+
+@pytest.mark.parametrize(("direction", "best", "step"), [("higher", 5.0, 6), ("lower", 1.0, 4)])
+def test_a_nan_is_never_the_best(make_engine, direction, best, step):
+    scores = iter([math.nan, 1.0, 5.0, math.nan])
+    engine = make_engine(metric="bleu", validate_every=2, max_steps=8, validate=lambda m: {"bleu": next(scores)})
+    engine.direction = direction
+    progress = engine.run()
+    assert (progress.best, progress.best_step) == (best, step)
 
 
 def test_checkpoints_are_pruned(make_engine):

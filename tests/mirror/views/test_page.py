@@ -1,4 +1,4 @@
-"""The page: foreign text stays text, weights keep to their bound, and a large page stays small and quick."""
+"""The page: untrusted text stays text, weights keep to their bound, and a large page stays small and quick."""
 
 import base64
 import hashlib
@@ -69,27 +69,27 @@ def evil_result():
     return Result(EVIL[0], EVIL[1], panels, EVIL, heads=heads)
 
 
-def test_foreign_text_is_never_markup():
-    found = Reader(page(evil_result()))
-    assert not [tag for tag, _ in found.elements if tag == "img"]
-    running = [attributes for tag, attributes in found.elements if tag == "script" and "type" not in attributes]
+def test_untrusted_text_is_never_markup():
+    reader = Reader(page(evil_result()))
+    assert not [tag for tag, _ in reader.elements if tag == "img"]
+    running = [attributes for tag, attributes in reader.elements if tag == "script" and "type" not in attributes]
     assert len(running) == 1
-    for _, attributes in found.elements:
+    for _, attributes in reader.elements:
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
-    assert found.model["panels"][0]["rows"] == EVIL
-    assert found.model["heads"]["texts"] == [EVIL]
-    assert set(EVIL) <= set(found.texts)  # readable without scripts
+    assert reader.model["panels"][0]["rows"] == EVIL
+    assert reader.model["heads"]["texts"] == [EVIL]
+    assert set(EVIL) <= set(reader.texts)  # readable without scripts
 
 
 def test_the_policy_allows_this_script_and_style_and_no_connection():
-    found = Reader(page(evil_result()))
-    policy = next(x["content"] for tag, x in found.elements if tag == "meta" and "http-equiv" in x)
+    reader = Reader(page(evil_result()))
+    policy = next(x["content"] for tag, x in reader.elements if tag == "meta" and "http-equiv" in x)
     assert policy.startswith("default-src 'none'; ")
     for kind in ("script", "style"):
-        text = found.blocks[kind, None, None]
+        text = reader.blocks[kind, None, None]
         sum_ = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert f"{kind}-src 'sha256-{sum_}'" in policy
-    for tag, attributes in found.elements:
+    for tag, attributes in reader.elements:
         assert "src" not in attributes, tag
         assert attributes.get("href", "data:,") == "data:,"
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b", page(evil_result()))
@@ -97,9 +97,9 @@ def test_the_policy_allows_this_script_and_style_and_no_connection():
 
 @given(st.text())
 def test_json_in_a_page_cannot_end_its_block(text):
-    found = as_json({"x": text})
-    assert not set(found) & set("<>&\u2028\u2029")
-    assert json.loads(found) == {"x": text}
+    encoded = as_json({"x": text})
+    assert not set(encoded) & set("<>&\u2028\u2029")
+    assert json.loads(encoded) == {"x": text}
 
 
 @given(st.text(max_size=8))
@@ -148,23 +148,23 @@ def test_weights_keep_to_their_bound(seed, kind):
         weights = weights * {"tiny": 1e-30, "large": 1e30}[kind]
     elif kind == "missing":
         weights[2, 3], weights[0, 0] = torch.nan, torch.inf
-    found = unpack(pack(weights, exact=False), (7, 9))
+    unpacked = unpack(pack(weights, exact=False), (7, 9))
     known = weights.isfinite()
-    assert torch.equal(found.isnan(), ~known)
+    assert torch.equal(unpacked.isnan(), ~known)
     bound = float(weights[known].abs().max()) / 255 * (1 + 1e-5)
-    assert float((found - weights.double())[known].abs().max()) <= bound
-    assert bool((found[weights == 0] == 0).all())
+    assert float((unpacked - weights.double())[known].abs().max()) <= bound
+    assert bool((unpacked[weights == 0] == 0).all())
 
 
 def test_few_weights_are_kept_exactly_and_decode_from_the_page():
     weights = torch.rand(3, 4, 5) - 0.5
     site = HeadSite(list("abcd"), list("vwxyz"), {"raw": weights.abs(), "effective": weights})
-    found = Reader(page(Result("m", "t", [], heads=Heads({"s": site}, ["raw", "effective"]))))
-    assert found.model["heads"]["exact"]
-    kind = found.model["heads"]["sites"][0]["kinds"]["effective"]
+    reader = Reader(page(Result("m", "t", [], heads=Heads({"s": site}, ["raw", "effective"]))))
+    assert reader.model["heads"]["exact"]
+    kind = reader.model["heads"]["sites"][0]["kinds"]["effective"]
     assert len(kind["heads"]) == 4  # three and their mean
     for head, facts in enumerate(kind["heads"]):
-        text = found.blocks["script", "application/octet-stream;base64", f"w-0-1-{head}"]
+        text = reader.blocks["script", "application/octet-stream;base64", f"w-0-1-{head}"]
         expected = weights[head] if head < 3 else weights.mean(0)
         assert torch.equal(unpack(Packed(**facts, text=text), (4, 5)).float(), expected)
 

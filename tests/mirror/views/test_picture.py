@@ -36,10 +36,10 @@ def test_every_panel_is_drawn_without_warnings_and_alike_each_time(tmp_path, suf
     drawn = result()
     for name in ("one", "two"):
         write_picture(drawn, tmp_path / f"{name}{suffix}")
-    one, two = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("one", "two"))
-    assert one == two
+    first, second = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("one", "two"))
+    assert first == second
     if suffix == ".svg":
-        text = "".join(ET.fromstring(one).itertext())
+        text = "".join(ET.fromstring(first).itertext())
         for token in ("😀", "日本", "$x$", "<b>&", "␣"):
             assert token in text
     else:

@@ -30,16 +30,16 @@ def whole():
 
 
 def test_everything_becomes_json_and_what_is_no_number_null():
-    found = json.loads(json.dumps(whole().as_dict(), allow_nan=False))
-    assert found["method"] == "method"
-    assert found["title"] == "A title"
-    assert found["statements"] == ["A sentence."]
-    assert found["data"] == {"tensor": [1.0, None], "array": 2.5, "3": [True, None], "deep": {"x": [1]}}
-    assert [panel["kind"] for panel in found["panels"]] == ["matrix", "curves", "table", "words"]
-    assert found["panels"][0]["values"] == [[1.0, None]]
-    assert found["panels"][1]["series"] == {"line": [[1, 2], [2, None]]}
-    assert found["panels"][3]["values"] == [0.5, None]
-    assert np.shape(found["heads"]["sites"]["encoder.0"]["kinds"]["raw"]) == (4, 2, 3)
+    data = json.loads(json.dumps(whole().as_dict(), allow_nan=False))
+    assert data["method"] == "method"
+    assert data["title"] == "A title"
+    assert data["statements"] == ["A sentence."]
+    assert data["data"] == {"tensor": [1.0, None], "array": 2.5, "3": [True, None], "deep": {"x": [1]}}
+    assert [panel["kind"] for panel in data["panels"]] == ["matrix", "curves", "table", "words"]
+    assert data["panels"][0]["values"] == [[1.0, None]]
+    assert data["panels"][1]["series"] == {"line": [[1, 2], [2, None]]}
+    assert data["panels"][3]["values"] == [0.5, None]
+    assert np.shape(data["heads"]["sites"]["encoder.0"]["kinds"]["raw"]) == (4, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -66,26 +66,26 @@ def test_shapes_that_do_not_fit_are_refused(make):
 
 @pytest.mark.parametrize("suffix", [".html", ".svg", ".png", ".json", ".HTML"])
 def test_saves_by_suffix(tmp_path, suffix):
-    path = tmp_path / f"found{suffix}"
+    path = tmp_path / f"result{suffix}"
     whole().save(path)
     assert path.stat().st_size > 500
 
 
 def test_a_suffix_that_is_unknown_lists_those_that_are(tmp_path):
     with pytest.raises(UsageError, match=r"\.html, \.svg, \.png, \.json"):
-        whole().save(tmp_path / "found.pdf")
+        whole().save(tmp_path / "result.pdf")
 
 
 def test_a_folder_that_is_not_there_is_one_line(tmp_path):
     with pytest.raises(UsageError, match="there is no folder") as caught:
-        whole().save(tmp_path / "no" / "found.html")
+        whole().save(tmp_path / "no" / "result.html")
     assert "\n" not in str(caught.value)
 
 
 def test_a_place_that_cannot_be_written_is_one_line(tmp_path):
-    (tmp_path / "found.json").mkdir()
+    (tmp_path / "result.json").mkdir()
     with pytest.raises(UsageError, match="could not be written"):
-        whole().save(tmp_path / "found.json")
+        whole().save(tmp_path / "result.json")
 
 
 def test_notebooks_get_a_frame_of_its_own():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 
@@ -16,7 +17,7 @@ class Entmax15(nn.Module):
     fused = False
     stochastic = False
 
-    def forward(self, scores: Tensor) -> Tensor:
+    def forward(self, scores: Float[Tensor, "*BHQ K"]) -> Float[Tensor, "*BHQ K"]:
         return _Entmax15.apply(scores)  # type: ignore[no-untyped-call]
 
 

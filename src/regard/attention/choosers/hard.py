@@ -1,6 +1,6 @@
 """Hard choice (Xu et al. 2015): look at one key only.
 
-In training one key is sampled from softmax(scores); at run time the best is taken. Sampling has no gradient to the
+In training one key is sampled from softmax(scores); in evaluation the best is taken. Sampling has no gradient to the
 scores, so they learn by REINFORCE:
 
     loss = −(reward − b) · log p(chosen),      b ← decay · b + (1 − decay) · reward
@@ -11,6 +11,7 @@ with a moving baseline b that lowers the variance. `Attended.log_prob` is log p(
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 
@@ -21,7 +22,7 @@ class Hard(nn.Module):
     def stochastic(self) -> bool:
         return self.training
 
-    def forward(self, scores: Tensor) -> Tensor:
+    def forward(self, scores: Float[Tensor, "*BHQ K"]) -> Float[Tensor, "*BHQ K"]:
         ranked = scores.detach()
         if self.training:
             # The largest of score + Gumbel noise is a sample of the softmax.
@@ -30,7 +31,7 @@ class Hard(nn.Module):
         return torch.zeros_like(scores).scatter_(-1, chosen, 1.0)
 
     @staticmethod
-    def log_prob(scores: Tensor, weights: Tensor) -> Tensor:
+    def log_prob(scores: Float[Tensor, "*BHQ K"], weights: Float[Tensor, "*BHQ K"]) -> Float[Tensor, "*BHQ"]:
         """log p(chosen) [B,H,Q]; 0 for a row that may see nothing."""
         return (torch.log_softmax(scores, dim=-1) * weights).sum(-1)
 
@@ -47,7 +48,7 @@ class MovingBaseline(nn.Module):
         self.register_buffer("value", torch.zeros(()))
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
 
-    def forward(self, log_prob: Tensor, reward: Tensor) -> Tensor:
+    def forward(self, log_prob: Float[Tensor, "*BHQ"], reward: Tensor) -> Float[Tensor, ""]:
         """The surrogate loss for `reward` (per row or per choice, broadcastable to `log_prob`); then move on."""
         reward = reward.detach()
         baseline = self.value if self.started else reward.mean()

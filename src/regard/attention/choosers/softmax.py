@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 
@@ -10,5 +11,5 @@ class Softmax(nn.Module):
     fused = True
     stochastic = False
 
-    def forward(self, scores: Tensor) -> Tensor:
+    def forward(self, scores: Float[Tensor, "*BHQ K"]) -> Float[Tensor, "*BHQ K"]:
         return torch.softmax(scores, dim=-1)

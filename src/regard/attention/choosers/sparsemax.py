@@ -7,6 +7,7 @@ at or below −1 never take part and may be clamped there: that keeps forbidden 
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 
@@ -14,7 +15,7 @@ class Sparsemax(nn.Module):
     fused = False
     stochastic = False
 
-    def forward(self, scores: Tensor) -> Tensor:
+    def forward(self, scores: Float[Tensor, "*BHQ K"]) -> Float[Tensor, "*BHQ K"]:
         shifted = (scores - scores.amax(-1, keepdim=True).detach()).clamp_min(-1.0)
         with torch.no_grad():
             support = _support(shifted.double()).to(scores.dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import cast
 
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.core import lookup
@@ -32,16 +33,16 @@ class PreparedKeys:
     def __init__(self, score: Score) -> None:
         self._score, self.by_index = score, score.by_index
 
-    def __call__(self, query: Tensor, keys: Tensor) -> Tensor:
+    def __call__(self, query: Float[Tensor, "*BH Q E"], keys: Float[Tensor, "*BG K D"]) -> Float[Tensor, "*BH Q K"]:
         return self.compare(query, keys)
 
-    def prepare(self, keys: Tensor) -> Tensor:
+    def prepare(self, keys: Float[Tensor, "*BG K D"]) -> Float[Tensor, "*BG K D"]:
         return keys
 
-    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+    def compare(self, query: Float[Tensor, "*BH Q E"], prepared: Float[Tensor, "*BG K D"]) -> Float[Tensor, "*BH Q K"]:
         return self._score.compare(query, prepared)
 
-    def as_dot(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float] | None:
+    def as_dot(self, query: Float[Tensor, "*BH Q E"], keys: Float[Tensor, "*BG K D"]) -> None:
         return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from jaxtyping import Float
 from torch import Tensor, nn
 
 
@@ -14,16 +15,20 @@ class DotForm(nn.Module, ABC):
     by_index = False
 
     @abstractmethod
-    def as_dot(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float]:
+    def as_dot(
+        self, query: Float[Tensor, "*BH Q E"], keys: Float[Tensor, "*BG K E_key"]
+    ) -> tuple[Float[Tensor, "*BH Q E_key"], Float[Tensor, "*BG K E_key"], float]:
         """(query', keys', scale)."""
 
-    def prepare(self, keys: Tensor) -> Tensor:
+    def prepare(self, keys: Float[Tensor, "*BG K E_key"]) -> Float[Tensor, "*BG K E_key"]:
         return keys
 
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+    def forward(self, query: Float[Tensor, "*BH Q E"], keys: Float[Tensor, "*BG K E_key"]) -> Float[Tensor, "*BH Q K"]:
         return self.compare(query, keys)
 
-    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+    def compare(
+        self, query: Float[Tensor, "*BH Q E"], prepared: Float[Tensor, "*BG K E_key"]
+    ) -> Float[Tensor, "*BH Q K"]:
         query, keys, scale = self.as_dot(query, prepared)
         # Scaling the smaller operand first is what the fused kernel does; it also costs less than scaling Q × K scores.
         return (query * scale if scale != 1.0 else query) @ keys.transpose(-1, -2)

@@ -7,6 +7,7 @@ each query and key together. There is one v for all heads.
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 
@@ -24,15 +25,17 @@ class Additive(nn.Module):
             nn.init.xavier_uniform_(part.weight)
         nn.init.zeros_(self.key.bias)
 
-    def as_dot(self, query: Tensor, keys: Tensor) -> None:
+    def as_dot(self, query: Float[Tensor, "*BH Q E"], keys: Float[Tensor, "*BG K E_key"]) -> None:
         return None
 
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+    def forward(self, query: Float[Tensor, "*BH Q E"], keys: Float[Tensor, "*BG K E_key"]) -> Float[Tensor, "*BH Q K"]:
         return self.compare(query, self.prepare(keys))
 
-    def prepare(self, keys: Tensor) -> Tensor:
+    def prepare(self, keys: Float[Tensor, "*BG K E_key"]) -> Float[Tensor, "*BG K D_hidden"]:
         return self.key(keys)
 
-    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+    def compare(
+        self, query: Float[Tensor, "*BH Q E"], prepared: Float[Tensor, "*BG K D_hidden"]
+    ) -> Float[Tensor, "*BH Q K"]:
         both_BHQKD = torch.tanh(self.query(query).unsqueeze(-2) + prepared.unsqueeze(-3))
         return self.v(both_BHQKD).squeeze(-1)

@@ -6,6 +6,7 @@ broadcasts over the query [B,H,Q,1]. A zero vector has cosine 0 with everything,
 
 from __future__ import annotations
 
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
@@ -17,7 +18,9 @@ class Cosine(DotForm):
         super().__init__()
         self.strength = strength
 
-    def as_dot(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float]:
+    def as_dot(
+        self, query: Float[Tensor, "*BH Q E"], keys: Float[Tensor, "*BG K E"]
+    ) -> tuple[Float[Tensor, "*BH Q E"], Float[Tensor, "*BG K E"], float]:
         query, keys = functional.normalize(query, dim=-1), functional.normalize(keys, dim=-1)
         if isinstance(self.strength, Tensor):
             return query * self.strength, keys, 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.scores._dot_form import DotForm
@@ -12,5 +13,7 @@ class Dot(DotForm):
         super().__init__()
         self.divisor = divisor
 
-    def as_dot(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float]:
+    def as_dot(
+        self, query: Float[Tensor, "*BH Q E"], keys: Float[Tensor, "*BG K E"]
+    ) -> tuple[Float[Tensor, "*BH Q E"], Float[Tensor, "*BG K E"], float]:
         return query, keys, 1.0 / self.divisor

@@ -6,6 +6,7 @@ query and the keys may have different widths.
 
 from __future__ import annotations
 
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.scores._dot_form import DotForm
@@ -19,5 +20,7 @@ class General(DotForm):
         self.project = nn.Linear(d_query, d_key, bias=False)
         nn.init.xavier_uniform_(self.project.weight)
 
-    def as_dot(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float]:
+    def as_dot(
+        self, query: Float[Tensor, "*BH Q E"], keys: Float[Tensor, "*BG K E_key"]
+    ) -> tuple[Float[Tensor, "*BH Q E_key"], Float[Tensor, "*BG K E_key"], float]:
         return self.project(query), keys, 1.0

@@ -5,6 +5,7 @@ W has a row for each key position up to `max_keys`; past it there is nothing to 
 
 from __future__ import annotations
 
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.core.errors import LengthError
@@ -19,16 +20,18 @@ class Location(nn.Module):
         self.places = nn.Linear(d_query, max_keys, bias=False)
         nn.init.xavier_uniform_(self.places.weight)
 
-    def as_dot(self, query: Tensor, keys: Tensor) -> None:
+    def as_dot(self, query: Float[Tensor, "*BH Q E"], keys: Float[Tensor, "*BG K E_key"]) -> None:
         return None
 
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+    def forward(self, query: Float[Tensor, "*BH Q E"], keys: Float[Tensor, "*BG K E_key"]) -> Float[Tensor, "*BH Q K"]:
         return self.compare(query, keys)
 
-    def prepare(self, keys: Tensor) -> Tensor:
+    def prepare(self, keys: Float[Tensor, "*BG K E_key"]) -> Float[Tensor, "*BG K E_key"]:
         return keys
 
-    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+    def compare(
+        self, query: Float[Tensor, "*BH Q E"], prepared: Float[Tensor, "*BG K E_key"]
+    ) -> Float[Tensor, "*BH Q K"]:
         n_keys, max_keys = prepared.shape[-2], self.places.out_features
         if n_keys > max_keys:
             raise LengthError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.scores._dot_form import DotForm
@@ -14,5 +15,7 @@ class ScaledDot(DotForm):
         super().__init__()
         self.divisor = divisor
 
-    def as_dot(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float]:
+    def as_dot(
+        self, query: Float[Tensor, "*BH Q E"], keys: Float[Tensor, "*BG K E"]
+    ) -> tuple[Float[Tensor, "*BH Q E"], Float[Tensor, "*BG K E"], float]:
         return query, keys, 1.0 / (math.sqrt(max(query.shape[-1], 1)) * self.divisor)

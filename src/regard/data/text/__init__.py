@@ -1,10 +1,13 @@
-"""How text becomes tokens: one file a kind, found by its file name; each learns its vocabulary from lines of text.
+"""How text becomes tokens, and tokens rows.
 
-Four are no kinds: `tokenizer.py` holds what all of them become once they have learnt, `specials.py` says which tokens
-are marks, `foreign/` opens the tokenizers of others, `rows.py` lays one or two texts out as BERT reads them.
+kinds       tokenizers that learn a vocabulary from lines of text, one file a kind
+tokenizer   what all of them become once they have learnt
+specials    which tokens are special
+formats     tokenizers that others made, opened from their files
+rows        one or two texts as BERT reads them; layout: which way of making rows a model needs
 """
 
-from regard.data.text.foreign import read_llama2c_tokenizer, read_tokenizer
+from regard.data.text.formats import read_llama2c_tokenizer, read_tokenizer
 from regard.data.text.rows import bert_rows
 from regard.data.text.specials import Specials
 from regard.data.text.tokenizer import Tokenizer, make_tokenizer

@@ -11,7 +11,7 @@ _BYTES = {chr(byte): byte for byte in _PLAIN} | {chr(0x100 + n): byte for n, byt
 
 
 def text(piece: str) -> str:
-    """What a piece spells; bytes that make no whole character are written \\xe2, and a mark is left as it is."""
+    """What a piece spells; bytes that make no whole character are written \\xe2; special tokens stay as they are."""
     if not all(letter in _BYTES for letter in piece):
         return piece
     return bytes(_BYTES[letter] for letter in piece).decode("utf-8", errors="backslashreplace")

@@ -19,7 +19,7 @@ from regard.core.errors import DataError, RegardError, UsageError
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 UNK = SPECIALS[1]
 # Marks the start of a word in a vocabulary; the same character in text becomes the one it resembles.
-MARK, LOOKALIKE = "▁", "_"
+WORD_START, LOOKALIKE = "▁", "_"
 _THREADS = "TOKENIZERS_PARALLELISM"
 _ours: list[bool] = []
 
@@ -54,9 +54,9 @@ def guarded(what: str, remedy: str) -> Iterator[None]:
 
 
 def normaliser(lowercase: bool) -> normalizers.Sequence:
-    """Composed characters (NFC), in small letters if asked, and no word marks."""
+    """Composed characters (NFC), in small letters if asked, and no "▁"."""
     lower = [normalizers.Lowercase()] if lowercase else []
-    return normalizers.Sequence([*lower, normalizers.NFC(), normalizers.Replace(MARK, LOOKALIKE)])
+    return normalizers.Sequence([*lower, normalizers.NFC(), normalizers.Replace(WORD_START, LOOKALIKE)])
 
 
 def fit(tokenizer: Tokenizer, trainer: Any, lines: Iterable[str]) -> Tokenizer:

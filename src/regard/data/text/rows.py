@@ -1,9 +1,9 @@
 """One or two texts as the rows that BERT reads (Devlin et al. 2019, fig. 2): [CLS] a [SEP] or [CLS] a [SEP] b [SEP].
 
-Segment 0 is the first text with its marks, segment 1 the second. Where two texts are too long together, the longer one
-gives way first, and once both have the same length both do, as `transformers` cuts them.
+Segment 0 is the first text with its special tokens, segment 1 the second. Where two texts are too long together, the
+longer one gives way first, and once both have the same length both do, as `transformers` cuts them.
 
-Models that read from left to right know no such marks and no segments: theirs are `plain_rows`.
+Models that read from left to right know no such special tokens and no segments: theirs are `plain_rows`.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def plain_rows(
     """
     before, made = [] if begin is None else [begin], list[Row]()
     for first, second in _encoded(tokenizer, texts, others):
-        one, two = kept(len(first), len(second or ()), max_len - len(before))
-        ids = [*before, *first[:one], *(second or ())[:two]]
+        first_length, second_length = kept(len(first), len(second or ()), max_len - len(before))
+        ids = [*before, *first[:first_length], *(second or ())[:second_length]]
         made.append((ids or [tokenizer.filler], []))
     return made
 
@@ -65,16 +65,17 @@ def _encoded(
 
 
 def join(tokenizer: Tokenizer, first: Sequence[int], second: Sequence[int] | None, max_len: int) -> Row:
-    """One row of the tokens of one or two texts, cut to `max_len` with its marks."""
-    marks = 2 if second is None else 3
-    if max_len < marks:
-        raise UsageError("max_len is too small", got=max_len, expected=f"{marks} or more, for the marks alone")
-    one, two = kept(len(first), 0 if second is None else len(second), max_len - marks)
-    ids = [tokenizer.cls, *first[:one], tokenizer.sep]
+    """One row of the tokens of one or two texts, cut to `max_len` with its special tokens."""
+    n_special = 2 if second is None else 3
+    if max_len < n_special:
+        expected = f"{n_special} or more, for the special tokens alone"
+        raise UsageError("max_len is too small", got=max_len, expected=expected)
+    first_length, second_length = kept(len(first), 0 if second is None else len(second), max_len - n_special)
+    ids = [tokenizer.cls, *first[:first_length], tokenizer.sep]
     segments = [0] * len(ids)
     if second is not None:
-        ids += [*second[:two], tokenizer.sep]
-        segments += [1] * (two + 1)
+        ids += [*second[:second_length], tokenizer.sep]
+        segments += [1] * (second_length + 1)
     return ids, segments
 
 
@@ -92,8 +93,8 @@ def kept(first: int, second: int, room: int) -> tuple[int, int]:
 def named(tokenizer: Tokenizer, made: Sequence[Row]) -> dict[str, Tensor]:
     """Rows as the tensors that models ask for by name; without segments there is no `token_type_ids`."""
     input_ids, attention_mask, token_type_ids = stacked(tokenizer, made)
-    found = {"input_ids": input_ids, "attention_mask": attention_mask}
-    return {**found, "token_type_ids": token_type_ids} if any(segments for _, segments in made) else found
+    tensors = {"input_ids": input_ids, "attention_mask": attention_mask}
+    return {**tensors, "token_type_ids": token_type_ids} if any(segments for _, segments in made) else tensors
 
 
 def stacked(tokenizer: Tokenizer, made: Sequence[Row]) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,6 +1,6 @@
-"""Which tokens are marks and not text: of our own vocabularies always the same four, of others what their files say.
+"""Which tokens are special and not text: of our own vocabularies always the same four, of others what their files say.
 
-The files are those of Hugging Face: `tokenizer_config.json` and `special_tokens_map.json` name a mark's token
+The files are those of Hugging Face: `tokenizer_config.json` and `special_tokens_map.json` name a special token
 (`"pad_token": "[PAD]"`, or a mapping with its `content`), a model's `config.json` its id (`"pad_token_id": 0`).
 """
 
@@ -17,7 +17,7 @@ from regard.core.errors import UsageError
 
 @dataclass(frozen=True)
 class Specials:
-    """The ids of the marks, None where there is no such mark."""
+    """The ids of the special tokens, None where there is no such token."""
 
     pad: int | None = None
     unk: int | None = None
@@ -28,17 +28,19 @@ class Specials:
     mask: int | None = None
 
     def need(self, name: str) -> int:
-        """The id of a mark that the caller cannot do without."""
-        found = getattr(self, name)
-        if found is None:
+        """The id of a special token that the caller cannot do without."""
+        token_id = getattr(self, name)
+        if token_id is None:
             have = ", ".join(key for key, value in asdict(self).items() if value is not None) or "none"
             raise UsageError(
-                f"the tokenizer has no {name} token", got=f"marks: {have}", remedy="Use a model that was made with one."
+                f"the tokenizer has no {name} token",
+                got=f"special tokens: {have}",
+                remedy="Use a model that was made with one.",
             )
-        assert isinstance(found, int)
-        return found
+        assert isinstance(token_id, int)
+        return token_id
 
-    def marks(self) -> frozenset[int]:
+    def non_text_ids(self) -> frozenset[int]:
         """The ids that no text may become; unknown text does become the unknown token."""
         return frozenset(id for name, id in asdict(self).items() if id is not None and name != "unk") - {self.unk}
 
@@ -49,9 +51,9 @@ BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 BERT_SPECIALS = Specials(pad=0, unk=1, cls=2, sep=3, mask=4)
 
 
-def found(inner: tokenizers.Tokenizer, *sources: Mapping[str, Any]) -> Specials:
-    """The marks that the files name, each by the first of them that names one of the vocabulary's tokens."""
-    size = top(inner)
+def specials_of(inner: tokenizers.Tokenizer, *sources: Mapping[str, Any]) -> Specials:
+    """The special tokens that the files name, each by the first of them that names one of the vocabulary's tokens."""
+    size = id_limit(inner)
     ids: dict[str, int] = {}
     for source in sources:
         for name in NAMES:
@@ -71,11 +73,11 @@ def spelt(entry: Any) -> str | None:
 
 
 def named(inner: tokenizers.Tokenizer, specials: Specials) -> dict[str, str]:
-    """`{"pad_token": "[PAD]", …}`: what `found` reads again."""
+    """`{"pad_token": "[PAD]", …}`: what `specials_of` reads again."""
     known = {name: id for name, id in asdict(specials).items() if id is not None}
     return {f"{name}_token": str(inner.id_to_token(id)) for name, id in known.items()}
 
 
-def top(inner: tokenizers.Tokenizer) -> int:
+def id_limit(inner: tokenizers.Tokenizer) -> int:
     """One more than the highest id; a foreign vocabulary may have gaps below it."""
     return max(inner.get_vocab().values(), default=-1) + 1

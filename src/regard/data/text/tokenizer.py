@@ -1,9 +1,9 @@
 """Text to token ids and back, whatever the kind; kept on disk as the `tokenizer.json` of the `tokenizers` library.
 
 The first four ids are the same for every tokenizer made here: 0 `<pad>`, 1 `<unk>`, 2 `<s>`, 3 `</s>`. Others have the
-marks that their files name (see `specials.py`), kept beside `tokenizer.json` in `tokenizer_config.json`. Either way
-marks come from code only: text that spells "</s>" is encoded as those four characters, so no input can end a sentence
-or hide a word. This is where we differ from `transformers`, which takes such text for the mark.
+special tokens that their files name (see `specials.py`), kept beside `tokenizer.json` in `tokenizer_config.json`.
+Either way special tokens come from code only: text that spells "</s>" is encoded as those four characters, so no input
+can end a sentence or hide a word. Here we differ from `transformers`, which takes such text for the special token.
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ from regard.core import lookup
 from regard.core.errors import DataError, UnknownName, UsageError
 from regard.core.weights import replacing
 from regard.data.text import _bytes
-from regard.data.text import specials as marks
 from regard.data.text._library import SPECIALS, guarded
-from regard.data.text.specials import OURS, Specials
+from regard.data.text.specials import OURS, Specials, id_limit, named, specials_of
 
-_KINDS = "regard.data.text"
-_NO_KINDS = {"foreign", "rows", "specials", "tokenizer"}
+_KINDS = "regard.data.text.kinds"
 _REMEDY = "Give a tokenizer.json written by Tokenizer.save, or make one with make_tokenizer."
 Offsets = list[tuple[int, int]]
 
 
 def kinds() -> tuple[str, ...]:
-    """The kinds of tokenizer there are, by the listing of this folder."""
-    return tuple(name for name in lookup.names(_KINDS) if name not in _NO_KINDS)
+    """The kinds of tokenizer there are, by the listing of `kinds/`."""
+    return lookup.names(_KINDS)
 
 
 def make_tokenizer(kind: str, lines: Iterable[str], **options: int | bool | str | None) -> Tokenizer:
@@ -67,7 +65,7 @@ class Tokenizer:
         name: str = "the tokenizer",
     ) -> None:
         self.specials = OURS if specials is None else specials
-        self._ours = specials is None or tuple(marks.named(inner, specials).values()) == SPECIALS
+        self._ours = specials is None or tuple(named(inner, specials).values()) == SPECIALS
         if self._ours:
             _check(inner, name)
         # None of these three is what a caller of encode_batch asked for, and the first is not kept in the file.
@@ -75,9 +73,9 @@ class Tokenizer:
         inner.no_padding()
         inner.no_truncation()
         self._inner = inner
-        top = marks.top(inner)
+        top = id_limit(inner)
         self.vocab_size: int = top if size is None else min(size, top)
-        self._spare, self._marks = self.vocab_size < top, self.specials.marks()
+        self._spare, self._special_ids = self.vocab_size < top, self.specials.non_text_ids()
         self._bytes = isinstance(inner.decoder, decoders.ByteLevel)
 
     @property
@@ -121,9 +119,9 @@ class Tokenizer:
 
     def beginning(self) -> Tokenizer:
         """The same, whose file says so."""
-        mark, inner = str(self._inner.id_to_token(self.bos)), tokenizers.Tokenizer.from_str(self._inner.to_str())
+        bos, inner = str(self._inner.id_to_token(self.bos)), tokenizers.Tokenizer.from_str(self._inner.to_str())
         inner.post_processor = processors.TemplateProcessing(
-            single=f"{mark} $A", pair=f"{mark} $A {mark} $B", special_tokens=[(mark, self.bos)]
+            single=f"{bos} $A", pair=f"{bos} $A {bos} $B", special_tokens=[(bos, self.bos)]
         )
         return Tokenizer(inner, self.specials, size=self.vocab_size)
 
@@ -152,7 +150,7 @@ class Tokenizer:
         return [_visible(_bytes.text(piece) if self._bytes else piece) for piece in pieces]
 
     def save(self, path: str | Path) -> list[Path]:
-        """Write the file, whole or not at all, and beside it the names of its marks where they are not ours.
+        """Write the file, whole or not at all, and beside it the names of its special tokens where they are not ours.
 
         The files that were written.
         """
@@ -172,7 +170,7 @@ class Tokenizer:
     def described(self) -> dict[str, Any]:
         """What a `tokenizer_config.json` says of it, in Hugging Face's words."""
         size = {"vocab_size": self.vocab_size} if self._spare else {}
-        names = marks.named(self._inner, self.specials)
+        names = named(self._inner, self.specials)
         return {"tokenizer_class": "PreTrainedTokenizerFast", **names, **size, "clean_up_tokenization_spaces": False}
 
     @classmethod
@@ -192,14 +190,14 @@ class Tokenizer:
                 return cls(inner, name=str(path))
             size = config.get("vocab_size")
             known = size if type(size) is int and size > 0 else None
-            return cls(inner, marks.found(inner, config), size=known, name=str(path))
+            return cls(inner, specials_of(inner, config), size=known, name=str(path))
 
     def _text_only(self, ids: list[int]) -> list[int]:
-        """Without marks, which a foreign vocabulary may hold as if they were text, and without spare pieces."""
-        if not self._spare and self._marks.isdisjoint(ids):
+        """Without spare pieces, or special tokens, which a foreign vocabulary may hold as if they were text."""
+        if not self._spare and self._special_ids.isdisjoint(ids):
             return ids
         unk = self.specials.unk
-        kept = [unk if i >= self.vocab_size or i in self._marks else i for i in ids]
+        kept = [unk if i >= self.vocab_size or i in self._special_ids else i for i in ids]
         return [i for i in kept if i is not None]
 
     def _known(self, ids: Sequence[int]) -> list[int]:

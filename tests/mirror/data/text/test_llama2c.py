@@ -39,12 +39,12 @@ def reference(vocab: list[tuple[str, float]], text: str) -> list[int]:
 
 
 def listed(data: bytes, size: int) -> list[tuple[str, float]]:
-    found, at = [], 4
+    tokens, at = [], 4
     for _ in range(size):
         score, length = struct.unpack_from("<fi", data, at)
-        found.append((data[at + 8 : at + 8 + length].decode(), score))
+        tokens.append((data[at + 8 : at + 8 + length].decode(), score))
         at += 8 + length
-    return found
+    return tokens
 
 
 def packed(vocab: list[tuple[bytes, float]]) -> bytes:
@@ -61,9 +61,9 @@ def small(seed: int, *, old: bool) -> list[tuple[bytes, float]]:
         if made not in pieces and len(made) < 8:
             pieces.append(made)
     byte = [chr(b).encode() if old else f"<0x{b:02X}>".encode() for b in range(256)]
-    marks = [b"<unk>", b"\n<s>\n", b"\n</s>\n"]
+    special = [b"<unk>", b"\n<s>\n", b"\n</s>\n"]
     texts = [(piece.encode(), -float(n)) for n, piece in enumerate(pieces)]
-    return [*((text, 0.0) for text in [*marks, *byte]), *texts]
+    return [*((text, 0.0) for text in [*special, *byte]), *texts]
 
 
 @pytest.mark.parametrize("old", [False, True])
@@ -77,9 +77,9 @@ def test_as_llama2c_on_made_vocabularies(seed: int, old: bool) -> None:
     plain = listed(data, len(vocab))
     for _ in range(300):
         text = "".join(dice.choice(" abcé€\n") for _ in range(dice.randint(0, 14)))
-        found = ours.encode_batch([text])[0]
-        assert found == reference(plain, text), text
-        assert ours.decode(found) == text
+        encoded = ours.encode_batch([text])[0]
+        assert encoded == reference(plain, text), text
+        assert ours.decode(encoded) == text
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +99,9 @@ def test_the_real_one(real: bytes, texts: list[str], tmp_path: Path) -> None:
     assert ours.encode_batch(["Once upon a time, there was"]) == [[9038, 2501, 263, 931, 29892, 727, 471]]
     for text in texts:
         text = text.replace("\0", "")  # which ends a text in C
-        found = ours.encode_batch([text])[0]
-        assert found == reference(plain, text)
-        assert ours.decode(found) == text
+        encoded = ours.encode_batch([text])[0]
+        assert encoded == reference(plain, text)
+        assert ours.decode(encoded) == text
     assert not {0, 1, 2} & set(ours.encode_batch(["<s></s><unk>\n<s>\n"])[0])
     ours.save(tmp_path / "tokenizer.json")
     again = Tokenizer.load(tmp_path / "tokenizer.json")

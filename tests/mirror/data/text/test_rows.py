@@ -16,9 +16,9 @@ from regard.data.text.rows import kept, named, plain_rows
 
 @pytest.fixture(scope="module")
 def tokenizer(bert_folder: Path) -> Tokenizer:
-    found = read_tokenizer(bert_folder)
-    assert isinstance(found, Tokenizer)
-    return found
+    opened = read_tokenizer(bert_folder)
+    assert isinstance(opened, Tokenizer)
+    return opened
 
 
 @pytest.mark.parametrize("max_len", [3, 4, 7, 8, 32, 512])
@@ -38,20 +38,20 @@ def test_the_same_rows_as_transformers(
 
 @given(first=st.integers(0, 40), second=st.integers(0, 40), room=st.integers(0, 60))
 def test_what_is_kept_fits_and_is_not_too_little(first: int, second: int, room: int) -> None:
-    one, two = kept(first, second, room)
-    assert one <= first
-    assert two <= second
-    assert one + two == min(first + second, room)
-    if (one, two) != (first, second):
-        assert abs(one - two) <= 1 or one == first or two == second
+    first_kept, second_kept = kept(first, second, room)
+    assert first_kept <= first
+    assert second_kept <= second
+    assert first_kept + second_kept == min(first + second, room)
+    if (first_kept, second_kept) != (first, second):
+        assert abs(first_kept - second_kept) <= 1 or first_kept == first or second_kept == second
 
 
-def test_plain_rows_have_no_marks_and_no_segments(tokenizer: Tokenizer) -> None:
-    one, two = tokenizer.encode_batch(["the old house", "a dog"])
-    assert plain_rows(tokenizer, ["the old house", ""], None, 99) == [(one, []), ([tokenizer.filler], [])]
-    assert plain_rows(tokenizer, ["the old house"], ["a dog"], 99, begin=7) == [([7, *one, *two], [])]
+def test_plain_rows_have_no_special_tokens_and_no_segments(tokenizer: Tokenizer) -> None:
+    first, second = tokenizer.encode_batch(["the old house", "a dog"])
+    assert plain_rows(tokenizer, ["the old house", ""], None, 99) == [(first, []), ([tokenizer.filler], [])]
+    assert plain_rows(tokenizer, ["the old house"], ["a dog"], 99, begin=7) == [([7, *first, *second], [])]
     ((cut, _),) = plain_rows(tokenizer, ["the old house"], ["a dog"], 4, begin=7)
-    assert cut[:2] == [7, one[0]]
+    assert cut[:2] == [7, first[0]]
     assert len(cut) == 4
     assert named(tokenizer, plain_rows(tokenizer, ["a"], None, 9)).keys() == {"input_ids", "attention_mask"}
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from regard.core.errors import DataError
 from regard.data.text import Specials, Tokenizer, read_tokenizer
-from regard.data.text.foreign import spm
+from regard.data.text.formats import spm
 
 WORDS = "the cat sat on a mat and dog ran over hill café naïve straße москва שלום 漢字 العربية 北京 hello world running"
 WORDS += " runner jumped jumping 12 345 6 , . ! ? </s> ain't aaaa aa"
@@ -60,14 +60,14 @@ def test_the_same_ids_as_sentencepiece(kind: str, fallback: bool, form: str, tri
     assert isinstance(ours, Tokenizer)
     assert ours.specials == Specials(unk=0, bos=1, eos=2)
     assert ours.vocab_size == theirs.get_piece_size()
-    # Where text spells a mark, its first letter is set apart, and may be an unknown of its own.
+    # Where text spells a special token, its first letter is set apart, and may be an unknown of its own.
     texts = [text for text in odd_texts() if "</s>" not in text]
     assert ours.encode_batch(texts) == theirs.encode(texts)
     for text in [*sentences(3, 30), "a</s>b <s> <unk>", "<0x41>"]:
-        found = ours.encode_batch([text])[0]
-        assert not {1, 2} & set(found)
-        if ours.unk not in found:
-            assert ours.decode(found) == theirs.decode(found) == text
+        encoded = ours.encode_batch([text])[0]
+        assert not {1, 2} & set(encoded)
+        if ours.unk not in encoded:
+            assert ours.decode(encoded) == theirs.decode(encoded) == text
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
@@ -104,7 +104,7 @@ def test_marian(marian: Path, tmp_path: Path) -> None:
     pad = source.vocab_size - 1
     assert source.specials == target.specials == Specials(pad=pad, unk=1, eos=0)
     texts = [*odd_texts(), ">>fr<< the cat", "the only hill"]
-    texts = [text for text in texts if "</s>" not in text]  # which the reference takes for the mark
+    texts = [text for text in texts if "</s>" not in text]  # which the reference takes for the special token
     check = [theirs(text)["input_ids"][:-1] for text in texts]
     assert source.encode_batch(texts) == check
     assert [theirs(text_target=text)["input_ids"][:-1] for text in texts] == target.encode_batch(texts)

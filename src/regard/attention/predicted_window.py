@@ -1,0 +1,29 @@
+"""Luong's predictive alignment (local-p, 2015): a window around a position that is predicted from the query.
+
+p_t = S · sigmoid(v_pᵀ tanh(W_p h_t))        window [p_t − D, p_t + D]
+weights · exp(−(s − p_t)² / 2σ²), σ = D/2
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.masks import Gaussian, Mask, around
+
+
+class PredictedWindow(nn.Module):
+    """The mask and the gain that make any attention local-p: `attend(..., mask=mask, gain=gain)`."""
+
+    def __init__(self, d_query: int, radius: int = 10) -> None:
+        super().__init__()
+        self.radius = radius
+        self.hidden = nn.Linear(d_query, d_query, bias=False)
+        self.place = nn.Linear(d_query, 1, bias=False)
+
+    def forward(self, query: Float[Tensor, "B H Q E"], lengths: Int[Tensor, " B"]) -> tuple[Mask, Gaussian]:
+        share = torch.sigmoid(self.place(torch.tanh(self.hidden(query)))).squeeze(-1)
+        # Positions count from 0, so the last of S keys is S − 1.
+        centre_BHQ = (lengths - 1).clamp_min(0)[:, None, None] * share
+        return around(centre_BHQ, self.radius), Gaussian(self.radius / 2)

@@ -1,0 +1,125 @@
+"""Conversion between a model here and its folder in another library: configuration and parameter names, both ways.
+
+A model file states a `Conversion`. Reading and writing go through the same tables, so that they cannot drift apart.
+Names of configuration fields are a `FieldMap`, names of parameters a `KeyMap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.core.errors import ConfigError, UnknownName
+from regard.core.keymap import KeyMap
+
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+    "quick_gelu": "quick_gelu",
+    "tanh": "tanh",
+}
+"""Their names of activations → ours; where several mean the same, the first is written."""
+
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field: its two names, its default where a folder leaves it out, and the values that have two names."""
+
+    ours: str
+    theirs: str
+    default: Any = _MISSING
+    values: Mapping[Any, Any] | None = None
+
+    def to_ours(self, config: Mapping[str, Any]) -> Any:
+        value = config.get(self.theirs, self.default)
+        if value is _MISSING:
+            raise ConfigError(f"config.json lacks {self.theirs}", remedy="Copy or download it again.")
+        if self.values is None:
+            return value
+        if value not in self.values:
+            known = ", ".join(str(name) for name in self.values)
+            raise ConfigError(f"config.json: {self.theirs} is not supported", got=value, expected=f"one of {known}")
+        return self.values[value]
+
+    def to_theirs(self, value: Any) -> Any:
+        if self.values is None:
+            return value
+        return next(theirs for theirs, ours in self.values.items() if ours == value)
+
+
+@dataclass(frozen=True)
+class FieldMap:
+    """All fields of a format. `fixed` are fields of theirs of which one value is supported: any other is refused."""
+
+    fields: Sequence[Field]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_ours(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Their configuration → the options of ours; all unsupported values are named together."""
+        unsupported = [
+            f"{name} {config[name]!r}" for name, only in self.fixed.items() if config.get(name, only) != only
+        ]
+        if unsupported:
+            expected = ", ".join(f"{name} {only!r}" for name, only in self.fixed.items())
+            raise ConfigError(
+                "config.json asks for what is not supported", got=", ".join(unsupported), expected=expected
+            )
+        return {field.ours: field.to_ours(config) for field in self.fields}
+
+    def to_theirs(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Options of ours → their configuration."""
+        return {**self.fixed, **{field.theirs: field.to_theirs(options[field.ours]) for field in self.fields}}
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """How a model is converted from and to the other library's format."""
+
+    model_types: tuple[str, ...]
+    """Values of `model_type` that this model answers to; the first is written."""
+    prefix: str
+    """What stands before the names of the bare model inside one with a head; folders of bare models leave it out.
+    `{model_type}` in it is filled in."""
+    heads: Sequence[tuple[str, Mapping[str, Any]]]
+    """Their classes and the options of ours that each means; the first that fits is read, and written."""
+    to_ours: Callable[[Mapping[str, Any]], dict[str, Any]]
+    """Their configuration → our options, without the head."""
+    to_theirs: Callable[[Any], dict[str, Any]]
+    """Our configuration → theirs."""
+    keys: Callable[[Any], KeyMap]
+    """The table of parameter names; it may know more names than one head uses."""
+    bare: tuple[str, ...] = ()
+    """Their classes without a head, whose names lack the prefix."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Ends of names that old files use → those of today."""
+
+    def head(self, architecture: str) -> Mapping[str, Any]:
+        """The options of ours that their class means."""
+        known = dict(reversed(self.heads))
+        if architecture not in known:
+            raise UnknownName("architecture in config.json", architecture, known)
+        return known[architecture]
+
+    def architecture(self, options: Mapping[str, Any]) -> str:
+        """Their class for a model of ours with these options."""
+        for name, required in self.heads:
+            if all(options.get(key) == value for key, value in required.items()):
+                return name
+        name, required = min(
+            self.heads, key=lambda head: sum(options.get(key) != value for key, value in head[1].items())
+        )
+        differing = {key: value for key, value in required.items() if options.get(key) != value}
+        raise ConfigError(
+            "the other library has no such model",
+            got=", ".join(f"{key} {options.get(key)!r}" for key in differing),
+            expected=", ".join(f"{key} {value!r}" for key, value in differing.items()) + f", as {name} has",
+            remedy="Keep it in regard's own form.",
+        )

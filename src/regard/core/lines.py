@@ -1,0 +1,71 @@
+"""Text files as lines, one at a time: plain, gzip or xz, of any size.
+
+Only "\\n" ends a line, so that line numbers agree between the two files of a parallel text and with other tools;
+Python's own text mode also stops at a lone "\\r", `str.splitlines` at U+2028. A carriage return before the end of a
+line is dropped. A line that is not UTF-8 keeps its place, with U+FFFD where bytes make no character, and is counted.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from regard.core.errors import DataError
+
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@contextmanager
+def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
+    """A file to read, unpacked by its suffix; what goes wrong in the block names the file."""
+    path = Path(path)
+    try:
+        with _opened(path) as file:
+            yield file
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise DataError(f"{path} is damaged or cut short", got=error, remedy="Copy or download it again.") from error
+    except OSError as error:
+        reason = error.strerror or error
+        raise DataError(f"{path} cannot be read", got=reason, remedy="Give the path of a readable file.") from error
+
+
+def open_lines(path: str | Path) -> Iterator[bytes]:
+    """The lines of a file without their ends, unpacked by its suffix. The file is opened at the first line."""
+    with open_bytes(path) as file:
+        for line in file:
+            yield line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def read_lines(path: str | Path, on_malformed: Callable[[], None] = lambda: None) -> Iterator[str]:
+    """The lines of a UTF-8 file, without a byte order mark.
+
+    `on_malformed` is called for each line that is not UTF-8, before the line is given with U+FFFD in its gaps.
+    """
+    for number, line in enumerate(open_lines(path)):
+        if number == 0:
+            line = _without_byte_order_mark(line, path)
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError:
+            on_malformed()
+            yield line.decode("utf-8", errors="replace")
+
+
+def _opened(path: Path) -> BinaryIO:
+    suffix = path.suffix.lower()
+    if suffix in _OPENERS and path.is_file() and path.stat().st_size == 0:
+        raise EOFError("no bytes at all")  # gzip reads that as no text, but no packer writes it
+    return cast(BinaryIO, _OPENERS.get(suffix, open)(path, "rb"))
+
+
+def _without_byte_order_mark(line: bytes, path: str | Path) -> bytes:
+    if line.startswith(_UTF16):
+        raise DataError(f"{path} is UTF-16", expected="UTF-8", remedy="Convert it: iconv -f UTF-16 -t UTF-8.")
+    return line.removeprefix(codecs.BOM_UTF8)

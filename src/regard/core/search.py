@@ -1,0 +1,70 @@
+"""How to look for an output: the settings of greedy and beam search and of sampling.
+
+    score(Y) = log P(Y|X) / D(n) + β Σ_i log min(Σ_t a_ti, 1)
+
+D(n) = ((5 + n)/6)^α for `length_form="wu"` (Wu et al. 2016, eq. 14), n^α for "mean" (α = 1: the mean log-probability);
+α is `length_penalty`, β `coverage_penalty`, a_ti the attention on input i when token t was generated. n counts the
+generated tokens, the end token too, forced prefixes not.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from regard.core.config import Config
+from regard.core.errors import UsageError
+
+Count = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Weight = Annotated[float, Field(ge=0.0)]
+
+
+class Search(Config):
+    """Beam search unless `beam` is 1 (greedy) or `sample` is set; what belongs to the other ways is not used."""
+
+    beam: Annotated[int, Field(ge=1)] = 5
+    nbest: Annotated[int, Field(ge=1)] = 1
+    """How many outputs a row; as many independent draws when sampling."""
+    length_penalty: Weight = 1.0
+    length_form: Literal["wu", "mean"] = "wu"
+    coverage_penalty: Weight = 0.0
+    min_length: Count = 0
+    """Tokens before the end token may come."""
+    max_length: Annotated[int, Field(ge=1)] | None = None
+    """Tokens at most, the end token among them; None: max_ratio · source length + max_extra."""
+    max_ratio: Weight = 2.0
+    max_extra: Count = 10
+    no_repeat_ngram: Count = 0
+    """No n tokens in a row come twice; 0: they may."""
+    sample: bool = False
+    temperature: Weight = 1.0
+    """Below 1 the probable becomes more so; 0 is greedy."""
+    top_k: Count = 0
+    """Draw from the k most probable tokens; 0: from all."""
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    min_p: Share = 0.0
+    seed: int | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.nbest > self.beam and not self.sample:
+            raise UsageError(
+                "nbest is larger than the beam",
+                got=f"nbest={self.nbest}, beam={self.beam}",
+                remedy=f"Set beam to {self.nbest} or more, or set sample.",
+            )
+        if self.max_length is not None and self.min_length >= self.max_length:
+            raise UsageError(
+                "min_length leaves no room for the end token",
+                got=f"min_length={self.min_length}, max_length={self.max_length}",
+                remedy=f"Set max_length to {self.min_length + 1} or more.",
+            )
+        return self
+
+    def limit(self, source_length: int) -> int:
+        """The most tokens that may be generated for a source of this length."""
+        if self.max_length is not None:
+            return self.max_length
+        return max(int(self.max_ratio * source_length) + self.max_extra, self.min_length + 1)

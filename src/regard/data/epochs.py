@@ -1,0 +1,60 @@
+"""Batches by epoch, in an order that follows from the seed and the epoch's number and from nothing else.
+
+So a run that stops inside an epoch goes on with `epoch(number, start=k)`: the plan is made again, and batch k is what
+it would have been. A subclass says which rows each batch of an epoch holds (`plan`) and makes the batch of some rows
+(`batch`); only the latest plan is kept.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Protocol
+
+from regard.core.batch import Batch
+from regard.core.errors import UsageError
+from regard.data.chance import Ints
+
+
+class Plan(Protocol):
+    """The rows of each batch of an epoch, by the batch's number: a list, or what makes them when they are needed."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, number: int, /) -> Ints: ...
+
+
+class Epochs(ABC):
+    """The batches of any epoch, from any batch on."""
+
+    def __init__(self, *, seed: int, shuffle: bool) -> None:
+        if not 0 <= seed < 2**64:
+            raise UsageError("the seed is out of range", got=seed, expected="0 to 2^64 - 1")
+        self.seed, self.shuffle = seed, shuffle
+        self._latest: tuple[int, Plan] | None = None
+
+    @abstractmethod
+    def plan(self, number: int) -> Plan:
+        """The rows of each batch of an epoch, in the order of the batches."""
+
+    @abstractmethod
+    def batch(self, rows: Ints, number: int) -> Batch:
+        """The batch of these rows in an epoch."""
+
+    def batches_in_epoch(self, number: int) -> int:
+        """How many batches there are; this may differ a little between epochs."""
+        return len(self._latest_plan(number))
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch from batch `start` on."""
+        plan = self._latest_plan(number)
+        if not 0 <= start <= len(plan):
+            raise UsageError(f"epoch {number} has no batch {start}", expected=f"0 to {len(plan)}")
+        return (self.batch(plan[k], number) for k in range(start, len(plan)))
+
+    def _latest_plan(self, number: int) -> Plan:
+        if not 0 <= number < 2**64:
+            raise UsageError("no such epoch", got=number, expected="0, 1, 2, …")
+        if self._latest is None or self._latest[0] != number:
+            self._latest = (number, self.plan(number))
+        return self._latest[1]

@@ -1,0 +1,82 @@
+"""The tokenizer of a Hugging Face folder, by the files it holds, the first of:
+
+    tokenizer.json                      whatever kind, as the `tokenizers` library wrote it
+    source.spm, target.spm, vocab.json  Marian: a tokenizer for each side
+    vocab.txt                           BERT
+    vocab.json, merges.txt              GPT-2
+    tokenizer.model or spiece.model     sentencepiece: Llama, T5
+
+Its special tokens are named by tokenizer_config.json, special_tokens_map.json, or by id in the model's config.json;
+failing that by what such vocabularies call them. Names of classes and of code in these files are never followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from regard.data.text._library import guarded
+from regard.data.text.formats import vocabulary
+from regard.data.text.formats._file import REMEDY, mapping, text
+from regard.data.text.formats.sentencepiece import marian_tokenizers, spm_tokenizer
+from regard.data.text.specials import specials_of
+from regard.data.text.tokenizer import Tokenizer
+
+_USUAL = (
+    {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")},
+    {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
+    dict.fromkeys(("bos_token", "eos_token"), vocabulary.END_OF_TEXT),
+)
+_MARIAN = ("source.spm", "target.spm", "vocab.json")
+
+
+def read_tokenizer(
+    folder: Path, config: Mapping[str, Any] | None = None
+) -> Tokenizer | tuple[Tokenizer, Tokenizer] | None:
+    """What the folder holds: one tokenizer, Marian's two (source, target), or None where there is none.
+
+    `config` is the model's; without it the folder's config.json is read.
+    """
+    folder = Path(folder)
+    config = mapping(folder / "config.json") if config is None else config
+    settings = {
+        **mapping(folder / "special_tokens_map.json"),
+        **_without_nulls(mapping(folder / "tokenizer_config.json")),
+    }
+    with guarded(f"{folder} holds no usable tokenizer", REMEDY):
+        if not (folder / "tokenizer.json").is_file() and all((folder / name).is_file() for name in _MARIAN):
+            source, target, size = marian_tokenizers(*(folder / name for name in _MARIAN))
+            made = [
+                Tokenizer(side, specials_of(side, settings, config, *_USUAL), size=size) for side in (source, target)
+            ]
+            return made[0], made[1]
+        inner = _inner(folder, settings)
+        if inner is None:
+            return None
+        return Tokenizer(inner, specials_of(inner, settings, config, *_USUAL), name=str(folder))
+
+
+def _inner(folder: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer | None:
+    """One that is not in a tokenizer.json, with the tokens that were added to it."""
+    if (path := folder / "tokenizer.json").is_file():
+        with guarded(f"{path} is no usable tokenizer", REMEDY):
+            return tokenizers.Tokenizer.from_str(text(path))
+    if (path := folder / "vocab.txt").is_file():
+        made = vocabulary.bert(path, settings)
+    elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+        made = vocabulary.byte_level(folder / "vocab.json", folder / "merges.txt", settings)
+    else:
+        models = [folder / name for name in ("tokenizer.model", "spiece.model") if (folder / name).is_file()]
+        if not models:
+            return None
+        made = spm_tokenizer(models[0])
+    vocabulary.add(made, folder, settings)
+    return made
+
+
+def _without_nulls(settings: dict[str, Any]) -> dict[str, Any]:
+    """Without the special tokens that are there but null, which would hide those of special_tokens_map.json."""
+    return {key: value for key, value in settings.items() if value is not None}

@@ -1,0 +1,1 @@
+"""Tokenizers that can be learnt, one file a kind."""

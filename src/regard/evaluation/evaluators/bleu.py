@@ -1,0 +1,26 @@
+"""BLEU of generated text (Papineni et al. 2002), as sacrebleu counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import Field
+
+from regard.core.directions import Direction
+from regard.evaluation.evaluators import Evaluator
+from regard.evaluation.held_out import HeldOut
+from regard.evaluation.text_scores import by_position
+
+
+class Bleu(Evaluator):
+    directions: ClassVar[Mapping[str, Direction]] = {"bleu": "higher"}
+    needs: ClassVar[tuple[str, ...]] = ("inputs", "references")
+
+    beam: int = Field(1, gt=0, description="1 is greedy")
+
+    def __call__(self, held_out: HeldOut) -> dict[str, float]:
+        import sacrebleu
+
+        texts = held_out.texts(beam=self.beam)
+        return {"bleu": float(sacrebleu.corpus_bleu(texts, by_position(held_out.references)).score)}

@@ -1,0 +1,112 @@
+"""How right answers are, as shares from 0 to 1 (correlations from −1 to 1).
+
+matthews      R_K (Gorodkin 2004), for two classes Matthews' φ = (TP·TN − FP·FN) / √((TP+FP)(TP+FN)(TN+FP)(TN+FN))
+spearman      Pearson's correlation of ranks; equal values share the mean of their ranks
+exact, f1     of answers as SQuAD counts them (Rajpurkar et al. 2016, 2018): small letters, no punctuation, no articles
+
+A correlation with something that does not vary is 0.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+Floats = NDArray[np.float64]
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def accuracy(predicted: ArrayLike, wanted: ArrayLike) -> float:
+    right = np.asarray(predicted) == np.asarray(wanted)
+    return float(right.mean()) if right.size else 0.0
+
+
+def f1(predicted: ArrayLike, wanted: ArrayLike) -> float:
+    """Of class 1 where there are two classes, 0 and 1; else the mean of all classes."""
+    said, true = np.asarray(predicted), np.asarray(wanted)
+    classes = np.union1d(said, true)
+    if set(classes.tolist()) <= {0, 1}:
+        return _class_f1(said == 1, true == 1)
+    return float(np.mean([_class_f1(said == label, true == label) for label in classes]))
+
+
+def _class_f1(said: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
+    both = int((said & true).sum())
+    return 2 * both / int(said.sum() + true.sum()) if both else 0.0
+
+
+def matthews(predicted: ArrayLike, wanted: ArrayLike) -> float:
+    said, true = np.asarray(predicted), np.asarray(wanted)
+    classes = np.union1d(said, true)
+    counts_said = np.array([(said == c).sum() for c in classes], dtype=np.float64)
+    counts_true = np.array([(true == c).sum() for c in classes], dtype=np.float64)
+    count, right = float(len(said)), float((said == true).sum())
+    spread = (count**2 - counts_said @ counts_said) * (count**2 - counts_true @ counts_true)
+    return float((right * count - counts_said @ counts_true) / np.sqrt(spread)) if spread > 0 else 0.0
+
+
+def pearson(predicted: ArrayLike, wanted: ArrayLike) -> float:
+    x, y = _centred(predicted), _centred(wanted)
+    spread = float(np.linalg.norm(x) * np.linalg.norm(y))
+    return float(x @ y) / spread if spread > 0 else 0.0
+
+
+def spearman(predicted: ArrayLike, wanted: ArrayLike) -> float:
+    return pearson(ranks(predicted), ranks(wanted))
+
+
+def ranks(values: ArrayLike) -> Floats:
+    """From 1 on; equal values share the mean of their ranks."""
+    _, group, sizes = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    last = np.cumsum(sizes)
+    mean: Floats = last - (sizes - 1) / 2
+    return mean[group.reshape(-1)]
+
+
+def _centred(values: ArrayLike) -> Floats:
+    numbers = np.asarray(values, dtype=np.float64)
+    return numbers - numbers.mean() if numbers.size else numbers
+
+
+OF_CLASSES: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {"accuracy": accuracy, "f1": f1, "matthews": matthews}
+OF_NUMBERS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {"pearson": pearson, "spearman": spearman}
+
+
+def scores(logits: Tensor, wanted: Tensor, names: Sequence[str]) -> dict[str, float]:
+    """The metrics of logits [N,C], or of one number each [N] or [N,1]."""
+    measures = {**OF_CLASSES, **OF_NUMBERS}
+    predicted = {name: logits.reshape(len(logits)) if name in OF_NUMBERS else logits.argmax(-1) for name in names}
+    return {name: measures[name](predicted[name].numpy(), wanted.numpy()) for name in names}
+
+
+def plain(answer: str) -> str:
+    """An answer as it is compared."""
+    return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(answer: str, wanted: Sequence[str]) -> float:
+    """1 where it is one of the wanted answers; none wanted means that "" is right."""
+    return max(float(plain(answer) == plain(right)) for right in _asked(wanted))
+
+
+def answer_f1(answer: str, wanted: Sequence[str]) -> float:
+    """How many words it shares with the wanted answer that it shares most with."""
+    return max(_shared(plain(answer).split(), plain(right).split()) for right in _asked(wanted))
+
+
+def _asked(wanted: Sequence[str]) -> list[str]:
+    return [answer for answer in wanted if plain(answer)] or [""]
+
+
+def _shared(said: list[str], true: list[str]) -> float:
+    if not said or not true:
+        return float(said == true)
+    both = sum((Counter(said) & Counter(true)).values())
+    return 2 * both / (len(said) + len(true))

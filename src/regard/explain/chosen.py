@@ -1,0 +1,114 @@
+"""Which sites of a trace a method looks at, and words and pictures that several methods use."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from regard.core.errors import UnknownName, UsageError
+from regard.explain.traces import Site, Trace
+from regard.views.result import Matrix
+
+
+def chosen(trace: Trace, sites: str = "*", *, own: bool = False) -> list[Site]:
+    """The sites that match; `own`: only where a side looks at itself."""
+    if not trace.sites:
+        raise UsageError(
+            "this model has no attention to look at",
+            got=f"a {trace.model} without attention",
+            remedy="Look at its hidden states: --method attribute, gradients or identify.",
+        )
+    matching_sites = [
+        site for name, site in trace.sites.items() if fnmatch.fnmatchcase(name, sites) or name.startswith(f"{sites}.")
+    ]
+    if not matching_sites:
+        raise UnknownName("layer or site", sites, trace.sites)
+    if own and not (matching_sites := [site for site in matching_sites if looks_at_itself(site)]):
+        raise UsageError("no self-attention among these sites", got=sites, expected="sites such as encoder.0.self")
+    return matching_sites
+
+
+def looks_at_itself(site: Site) -> bool:
+    return site.queries == site.keys or site.keys == "prefix"
+
+
+def pick(trace: Trace, name: str | None, side: str | None = None) -> str:
+    """A layer of hidden states by name or number; without one the last."""
+    layers = trace.layers(side)
+    if not layers:
+        raise UsageError("this trace holds no hidden states", remedy="Trace with hidden=True.")
+    if name is None:
+        return layers[-1]
+    if name in layers:
+        return name
+    if name.lstrip("-").isdigit() and -len(layers) <= int(name) < len(layers):
+        return layers[int(name)]
+    raise UnknownName("layer", name, layers)
+
+
+def input_of(trace: Trace, layer: str) -> str:
+    """The name of what enters the stack that a layer belongs to."""
+    return f"{layer.split('.')[0]}.input"
+
+
+def looked_at(trace: Trace, row: int = 0) -> str:
+    """What a run has read, for titles."""
+    if trace.grid is not None:
+        return f"an image of {trace.grid[0]} × {trace.grid[1]} patches"
+    return short(trace.labels(next(iter(trace.sides)), row))
+
+
+def answered(trace: Trace, row: int = 0) -> list[str]:
+    """What the model said, as a sentence; none for a model without an answer, or where it was given."""
+    given: dict[str, Any] = trace.output
+    if "translations" in given:
+        return [f"{'The translation' if given.get('decoded') else 'The target'}: {given['translations'][row]}"]
+    if "next" in given:
+        return [f"The likeliest next: {_ranked(given['next'][row])}."]
+    if "classes" in given:
+        return [f"The answer is {_ranked([given['classes'][row]])}."]
+    if "values" in given:
+        return [f"The answer is {given['values'][row]:.3f}."]
+    if "cosines" in given:
+        return [f"The cosine of the two vectors is {given['cosines'][row]:.3f}."]
+    if "spans" in given:
+        labels = trace.labels("input", row)
+        first, last = given["spans"][row]
+        return [f"The answer is {' '.join(labels[first : last + 1])!r} (tokens {first} to {last})."]
+    if trace.task == "masked_lm" and "[MASK]" in trace.labels("input", row):
+        return [f"The likeliest in the gaps: {', '.join(map(repr, given['tokens'][row]))}."]
+    return []
+
+
+def _ranked(pairs: Sequence[tuple[str, float]]) -> str:
+    return ", ".join(f"{word!r} ({share:.0%})" for word, share in pairs[:3])
+
+
+def pictured(trace: Trace, name: str, values: Tensor, *, diverging: bool = False, note: str = "") -> list[Matrix]:
+    """One value for each token [T] as a picture of the image's patches; special tokens in the note; none for texts."""
+    if trace.grid is None:
+        return []
+    height, width = trace.grid
+    special = list(zip(trace.labels("input"), values.tolist(), strict=True))[: -height * width]
+    beside = [f"{label} is {value:.3g}".replace("-", "−") for label, value in special]
+    note = "; ".join([f"{', '.join(beside)} and is left out", *([note] if note else [])]) if beside else note
+    patches = values[-height * width :].reshape(height, width)
+    rows, columns = [str(row) for row in range(height)], [str(column) for column in range(width)]
+    return [Matrix(name, rows, columns, numbers(patches), diverging, note, square=True)]
+
+
+def count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def short(labels: list[str], most: int = 60) -> str:
+    text = " ".join(labels)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def numbers(tensor: Tensor) -> list[list[float]]:
+    rows: list[list[float]] = tensor.float().tolist()
+    return rows

@@ -1,0 +1,79 @@
+"""Heads switched off, one at a time: which of them does the answer need? (Michel et al. 2019)
+
+A head that is off adds nothing: its context is zero before the heads are joined. All heads of a site are tried in one
+run, on copies of the row. The effect is the change of the answer's score (a log-probability: minus the change of the
+loss); a model without an answer is measured by how far its last states move.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.core import taps
+from regard.core.errors import UsageError
+from regard.explain.chosen import answered, chosen, looked_at
+from regard.explain.subject import Subject
+from regard.explain.traces import Trace
+from regard.views.result import Matrix, Panel, Result, Table
+
+LOOKS_AT = "trace"
+
+
+def ablate(trace: Trace, *, sites: str = "*", row: int = 0, most: int = 10) -> Result:
+    """Each head off in turn: the change of the answer's log-probability (or of the last states)."""
+    subject, matching_sites, title = (
+        trace.live(),
+        chosen(trace, sites),
+        f"Heads off in {trace.model}: {looked_at(trace, row)}",
+    )
+    if most < 1:
+        raise UsageError("most must be positive", got=most, expected="1 or more")
+    trace.check_row(row)
+    effects = {
+        site.name: effect(subject, site.name, _heads(trace, site.name), row, trace.layers()[-1:])
+        for site in matching_sites
+    }
+    width = max(len(values) for values in effects.values())
+    grid = [[*values.tolist(), *[float("nan")] * (width - len(values))] for values in effects.values()]
+    ranked = sorted(
+        ((float(value), name, head) for name, values in effects.items() for head, value in enumerate(values)),
+        key=lambda entry: -abs(entry[0]),
+    )
+    what = "log p of the answer" if subject.score is not None else "place of the last states (relative)"
+    panels: list[Panel] = [
+        Matrix(f"Change of {what}", list(effects), [str(head) for head in range(width)], grid, diverging=True),
+        Table(
+            "Heads that matter most",
+            ["site", "head", "change"],
+            [[name, head, value] for value, name, head in ranked[:most]],
+        ),
+    ]
+    value, name, head = ranked[0]
+    change = f"without it the {what} changes by {value:+.4f}".replace("-", "−")
+    statement = f"Of {len(ranked)} heads {name} head {head} matters most: {change}."
+    if len(ranked) == 1:
+        statement = f"There is one head, {name}: {change}."
+    data = {"effects": {name: values.tolist() for name, values in effects.items()}, "of": what, "output": trace.output}
+    return Result("ablate", title, panels, [*answered(trace, row), statement], data)
+
+
+@torch.no_grad()
+def effect(subject: Subject, site: str, n_heads: int, row: int = 0, layers: list[str] | None = None) -> Tensor:
+    """What switching off each head of a site changes [H]: score without it − score with all."""
+    copies = subject.repeated(n_heads + 1, row)  # the last copy keeps all its heads
+    keep = torch.ones(n_heads + 1, n_heads, 1, 1)
+    keep[torch.arange(n_heads), torch.arange(n_heads)] = 0
+    with taps.alter({site: lambda _, context: context * keep.to(context.dtype)}):
+        if subject.score is not None:
+            scores = copies.scores().double()
+            return scores[:-1] - scores[-1]
+        with taps.watch(layers or [], weights=False) as record:
+            copies.run(**copies.inputs)
+    last = next(iter(record.hidden.values()))[-1].double().flatten(1)
+    return (last[:-1] - last[-1]).norm(dim=1) / last[-1].norm()
+
+
+def _heads(trace: Trace, site: str) -> int:
+    weights = trace[site].weights
+    return 1 if weights is None else weights.shape[1]

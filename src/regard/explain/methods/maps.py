@@ -1,0 +1,150 @@
+"""Attention maps: where every head looks, and how heads differ.
+
+entropy     −Σ_k a log a of a row, in nats, mean over queries; as a share of the most that the row's keys allow
+distance    Σ_k a |q − k|, mean over queries, where a side looks at itself
+largest     the largest weight of a row, mean over queries
+agreement   the mean cosine of a head's map with the other heads' of its site
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.core.errors import UsageError
+from regard.explain.chosen import answered, chosen, count, looked_at, looks_at_itself, numbers, pictured
+from regard.explain.traces import Site, Trace
+from regard.views.result import Heads, HeadSite, Matrix, Panel, Result, Table
+
+LOOKS_AT = "trace"
+
+
+def maps(trace: Trace, *, sites: str = "*", head: int | None = None, row: int = 0) -> Result:
+    """Weights of all heads, with entropy, distance and agreement; `sites` a name, a layer or a pattern."""
+    matching_sites = chosen(trace, sites)
+    maps_of = {site.name: trace.heads(site.name, row) for site in matching_sites}
+    facts = {site.name: _facts(trace, site, maps_of[site.name], row) for site in matching_sites}
+
+    return Result(
+        "maps",
+        f"Attention of {trace.model}: {looked_at(trace, row)}",
+        [*_pictures(trace, matching_sites, maps_of, head, row), *_tables(facts)],
+        [*answered(trace, row), *_statements(facts)],
+        {"sites": facts, "output": trace.output},
+        Heads(
+            {
+                site.name: HeadSite(
+                    trace.labels(site.queries, row), trace.labels(site.keys, row), {"raw": maps_of[site.name]}
+                )
+                for site in matching_sites
+            },
+            ["raw"],
+        ),
+    )
+
+
+def _pictures(
+    trace: Trace, matching_sites: list[Site], maps_of: dict[str, Tensor], head: int | None, row: int
+) -> list[Panel]:
+    """One picture for each pair of sides: the mean over heads (or one head) of its sites."""
+    groups: dict[tuple[str, str], list[Site]] = {}
+    for site in matching_sites:
+        groups.setdefault((site.queries, site.keys), []).append(site)
+    panels: list[Panel] = []
+    for (queries, keys), sites in groups.items():
+        heads = torch.cat([maps_of[site.name] for site in sites])
+        if head is not None and len(sites) > 1:
+            raise UsageError(
+                "a head is of one site, and there are several", remedy=f"Name one: --sites {sites[0].name}."
+            )
+        if head is not None and not 0 <= head < len(heads):
+            raise UsageError("no such head", got=head, expected=f"0 to {len(heads) - 1}")
+        name = sites[0].name if len(sites) == 1 else re.sub(r"\d+", "*", sites[0].name)
+        which = f"head {head}" if head is not None else "" if len(heads) == 1 else f"mean of {len(heads)} heads"
+        picture = heads[head] if head is not None else heads.mean(0)
+        if trace.grid is not None:  # every patch's own map is among the heads
+            last = sites[-1]
+            which = f"head {head}" if head is not None else f"mean of {len(maps_of[last.name])} heads"
+            seen = picture if head is not None else maps_of[last.name].mean(0)
+            panels += pictured(trace, f"Where {trace.labels(queries, row)[0]} looks: {last.name}, {which}", seen[0])
+            continue
+        name = ", ".join(filter(None, [name, which]))
+        panels.append(Matrix(name, trace.labels(queries, row), trace.labels(keys, row), numbers(picture)))
+    return panels
+
+
+def _facts(trace: Trace, site: Site, heads: Tensor, row: int) -> dict[str, Any]:
+    n_heads = len(heads)
+    entropy_HQ = torch.special.entr(heads).sum(-1)
+    seen_Q = torch.full((heads.shape[1],), float(heads.shape[2]))
+    if site.allowed is not None:
+        seen_Q = trace.real(site.allowed.expand(trace.rows, 1, -1, -1), site, row)[0].sum(-1).float()
+    most = float(seen_Q.clamp_min(1).log().mean())
+    facts: dict[str, Any] = {
+        "heads": n_heads,
+        "entropy": entropy_HQ.mean(1).tolist(),
+        "entropy_share": (entropy_HQ.mean(1) / most).tolist() if most > 0 else [math.nan] * n_heads,
+        "largest": heads.amax(-1).mean(1).tolist(),
+    }
+    if n_heads > 1:
+        facts["agreement"] = _agreement(heads).tolist()
+    if looks_at_itself(site):
+        facts["distance"] = _distance(heads, trace.grid).tolist()
+    return facts
+
+
+def _distance(heads: Tensor, grid: tuple[int, int] | None) -> Tensor:
+    """How far each head looks, the mean over queries [H]; between patches of an image as the crow flies."""
+    n_queries, n_keys = heads.shape[1:]
+    if grid is None:
+        gap_QK = (torch.arange(n_queries).unsqueeze(1) - torch.arange(n_keys)).abs().float()
+        return (heads * gap_QK).sum(-1).mean(1)
+    places = torch.cartesian_prod(torch.arange(grid[0]), torch.arange(grid[1])).float()
+    patches = heads[:, -len(places) :, -len(places) :]
+    return ((patches * torch.cdist(places, places)).sum(-1) / patches.sum(-1).clamp_min(1e-30)).mean(1)
+
+
+def _agreement(heads: Tensor) -> Tensor:
+    flat = torch.nn.functional.normalize(heads.flatten(1), dim=1)
+    alike = flat @ flat.T
+    return (alike.sum(1) - alike.diagonal()) / max(len(heads) - 1, 1)
+
+
+def _tables(facts: dict[str, dict[str, Any]]) -> list[Panel]:
+    panels: list[Panel] = []
+    columns = ["site", "heads", "entropy", "share of the most", "largest weight", "distance", "agreement"]
+    rows: list[list[str | float | int | None]] = []
+    for name, site_facts in facts.items():
+        means = [_mean(site_facts.get(key)) for key in ("entropy", "entropy_share", "largest", "distance", "agreement")]
+        rows.append([name, site_facts["heads"], *means])
+    panels.append(
+        Table("Sites, means over heads", columns, rows, "entropy in nats; distance in tokens (of images: patches)")
+    )
+    if (most := max(site_facts["heads"] for site_facts in facts.values())) > 1:
+        values = [[*site_facts["entropy"], *[math.nan] * (most - site_facts["heads"])] for site_facts in facts.values()]
+        panels.append(Matrix("Entropy of each head", list(facts), [str(number) for number in range(most)], values))
+    return panels
+
+
+def _mean(values: list[float] | None) -> float | None:
+    return None if values is None else sum(values) / len(values)
+
+
+def _statements(facts: dict[str, dict[str, Any]]) -> list[str]:
+    heads = [
+        (name, number, value)
+        for name, site_facts in facts.items()
+        for number, value in enumerate(site_facts["entropy"])
+    ]
+    sharp, flat = min(heads, key=lambda head: head[2]), max(heads, key=lambda head: head[2])
+    if len(heads) == 1:
+        return [f"One head, {sharp[0]}; the mean entropy of its rows is {sharp[2]:.2f} nats."]
+    return [
+        f"{len(heads)} heads in {count(len(facts), 'site')}.",
+        f"The most pointed is {sharp[0]} head {sharp[1]} (entropy {sharp[2]:.2f} nats), "
+        f"the most even {flat[0]} head {flat[1]} ({flat[2]:.2f}).",
+    ]

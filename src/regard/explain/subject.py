@@ -1,0 +1,71 @@
+"""What is looked at: a model, its inputs, and how to read its answer. Pipelines make these (`loaded.subject(text)`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch import Tensor
+
+from regard.core.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model with its inputs (first axis: rows), and how to read its answer."""
+
+    name: str
+    task: str
+    run: Callable[..., Any]
+    """Called with `inputs`; gives what `score` reads."""
+    inputs: Mapping[str, Tensor]
+    sides: Mapping[str, list[list[str]]]
+    """Labels of the tokens or patches of each row: of "input", or of "source", "target" (what each step writes) and
+    "prefix" (what it has just read)."""
+    score: Callable[[Any, Mapping[str, Tensor]], Tensor] | None = None
+    """What is explained, one number a row [B] (a log-probability); it also gets `goal`."""
+    goal: Mapping[str, Tensor] = field(default_factory=dict)
+    ids: Mapping[str, Tensor] = field(default_factory=dict)
+    output: Mapping[str, Any] = field(default_factory=dict)
+    head_logits: Callable[[Tensor], Tensor | None] | None = None
+    """The logits that a block's output would give if it were the last."""
+    label: Callable[[int], str] | None = None
+    """The word or class of one of those logits."""
+    token_embedding: Tensor | None = None
+    grid: tuple[int, int] | None = None
+    """Of images: rows and columns of patches; special tokens come before them."""
+    untrained: Callable[[int], Subject] | None = None
+    """The same with new random weights, by seed."""
+
+    @property
+    def rows(self) -> int:
+        return len(next(iter(self.sides.values())))
+
+    def repeated(self, copies: int, row: int = 0) -> Subject:
+        """The same row `copies` times."""
+
+        def repeat(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+            return {name: x[row : row + 1].expand(copies, *x.shape[1:]) for name, x in tensors.items()}
+
+        sides = {side: [labels[row]] * copies for side, labels in self.sides.items()}
+        return replace(self, inputs=repeat(self.inputs), goal=repeat(self.goal), ids=repeat(self.ids), sides=sides)
+
+    def scores(self) -> Tensor:
+        """Run, and read the answer [B]."""
+        if self.score is None:
+            raise UsageError(
+                f"this {self.name} has no answer to explain",
+                got=f"a model for {self.task.replace('_', ' ')} without a head",
+                remedy="Look at its attention or hidden states instead, or give a target.",
+            )
+        return self.score(self.run(**self.inputs), self.goal)
+
+    def sides_of(self, name: str) -> tuple[str, str]:
+        """The sides that the queries and the keys of a site belong to."""
+        if len(self.sides) == 1:
+            (side,) = self.sides
+            return side, side
+        if name.startswith("encoder"):
+            return "source", "source"
+        return "target", "prefix" if name.endswith(".self") else "source"

@@ -1,0 +1,175 @@
+"""One record of one run, the same for every model: tokens, attention sites, hidden states, what was said.
+
+A trace is saved as one safetensors file whose header holds the words, and read without the model.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regard.core import weights
+from regard.core.errors import DataError, UnknownName, UsageError
+from regard.explain.subject import Subject
+
+FORMAT = "regard.trace"
+_PARTS = ("weights", "allowed", "path", "frame", "gradients")
+
+
+@dataclass(frozen=True)
+class Site:
+    """One attention site: weights [B,H,Q,K] and, where asked for, the parts of T and gradients."""
+
+    name: str
+    queries: str
+    keys: str
+    weights: Tensor | None = None
+    allowed: Tensor | None = None
+    """What each query may see, broadcastable to [B,H,Q,K]; None: everything."""
+    path: Tensor | None = None
+    frame: Tensor | None = None
+    gradients: Tensor | None = None
+    """∂score/∂weights [B,H,Q,K]."""
+
+    @property
+    def value_path(self) -> Tensor:
+        """T [B,H,K,D]."""
+        if self.path is None:
+            raise UsageError(f"T of {self.name} was not recorded", remedy="Trace with value_path=True.")
+        return self.path if self.frame is None else self.path @ self.frame
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one run did. `trace["encoder.3.self"]` is a site; `hidden` is in the order of layers."""
+
+    model: str
+    task: str
+    sides: dict[str, list[list[str]]]
+    sites: dict[str, Site] = field(default_factory=dict)
+    hidden: dict[str, Tensor] = field(default_factory=dict)
+    ids: dict[str, Tensor] = field(default_factory=dict)
+    output: dict[str, Any] = field(default_factory=dict)
+    grid: tuple[int, int] | None = None
+    subject: Subject | None = field(default=None, repr=False, compare=False)
+    """The model and its inputs, for methods that run it again; None in a trace that was read from a file."""
+
+    def __getitem__(self, site: str) -> Site:
+        if site not in self.sites:
+            raise UnknownName("attention site", site, self.sites)
+        return self.sites[site]
+
+    @property
+    def rows(self) -> int:
+        return len(next(iter(self.sides.values())))
+
+    def labels(self, side: str, row: int = 0) -> list[str]:
+        self.check_row(row)
+        return self.sides[side][row]
+
+    def heads(self, site: str, row: int = 0) -> Tensor:
+        """The weights of one row [H,Q,K] without padding."""
+        recorded_site = self[site]
+        if recorded_site.weights is None:
+            raise UsageError(f"the weights of {site} were not recorded", remedy="Trace with weights=True.")
+        return self.real(recorded_site.weights, recorded_site, row)
+
+    def real(self, tensor: Tensor, site: Site, row: int = 0) -> Tensor:
+        """One row of a tensor [B,H,Q,K], without what padding added."""
+        n_queries, n_keys = len(self.labels(site.queries, row)), len(self.labels(site.keys, row))
+        return tensor[row, :, :n_queries, :n_keys]
+
+    def layers(self, side: str | None = None) -> list[str]:
+        """Names of hidden states after the input, in order; of one side of the model (`encoder`, `decoder`)."""
+        return [
+            name for name in self.hidden if not name.endswith(".input") and (side is None or name.split(".")[0] == side)
+        ]
+
+    def states(self, name: str) -> Tensor:
+        if name not in self.hidden:
+            raise UnknownName("layer", name, self.hidden)
+        return self.hidden[name]
+
+    def live(self) -> Subject:
+        """The subject, for methods that must run the model."""
+        if self.subject is None:
+            raise UsageError(
+                "this method runs the model again, which a trace from a file cannot",
+                remedy="Give the model and the text instead of the file.",
+            )
+        return self.subject
+
+    def save(self, path: str | Path) -> None:
+        """One file, by the name you give; read it with `Trace.load`."""
+        if Path(path).suffix != ".trace":
+            raise UsageError("a trace is stored as NAME.trace", got=str(path))
+        if not Path(path).parent.is_dir():
+            raise UsageError(f"there is no folder {Path(path).parent}", remedy="Make it first.")
+        tensors = {f"hidden.{name}": tensor for name, tensor in self.hidden.items()}
+        tensors |= {f"ids.{side}": tensor for side, tensor in self.ids.items()}
+        for site in self.sites.values():
+            for part in _PARTS:
+                if (tensor := getattr(site, part)) is not None:
+                    tensors[f"site.{site.name}.{part}"] = tensor
+        words = {
+            "format": FORMAT, "version": 1, "model": self.model, "task": self.task, "sides": self.sides,
+            "output": self.output, "grid": self.grid, "hidden": list(self.hidden),
+            "sites": [[site.name, site.queries, site.keys] for site in self.sites.values()],
+        }  # fmt: skip
+        weights.write(path, tensors, metadata={FORMAT: json.dumps(words, ensure_ascii=False)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trace:
+        """A trace that was saved."""
+        if not Path(path).is_file():
+            raise DataError(f"there is no file {path}")
+        tensors, notes = weights.read_tensors(path), weights.metadata(path)
+        if FORMAT not in notes:
+            raise DataError(f"{path} is no trace", remedy="Make one: regard explain MODEL TEXT --out NAME.trace")
+        try:
+            return cls._from(json.loads(notes[FORMAT]), tensors, path)
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            if isinstance(error, DataError):
+                raise
+            remedy = "Make it anew: regard explain MODEL TEXT --out NAME.trace"
+            raise DataError(
+                f"{path} is a damaged trace", got=f"{type(error).__name__} {error}", remedy=remedy
+            ) from None
+
+    @classmethod
+    def _from(cls, words: dict[str, Any], tensors: dict[str, Tensor], path: str | Path) -> Trace:
+        if words.get("version") != 1:
+            raise DataError(f"{path} is a trace of another version", got=words.get("version"), expected=1)
+        sites = {}
+        for name, queries, keys in words["sites"]:
+            sites[name] = Site(name, queries, keys, *(tensors.get(f"site.{name}.{part}") for part in _PARTS))
+            for side, axis in ((queries, 2), (keys, 3)):
+                longest = max(len(row) for row in words["sides"][side])
+                if (weights := sites[name].weights) is not None and weights.shape[axis] != longest:
+                    raise ValueError(f"{name} has {weights.shape[axis]} tokens of {side}, not {longest}")
+        if not words["sides"]:
+            raise ValueError("no tokens")
+        return cls(
+            words["model"],
+            words["task"],
+            words["sides"],
+            sites,
+            {name: tensors[f"hidden.{name}"] for name in words["hidden"]},
+            {name.removeprefix("ids."): tensor for name, tensor in tensors.items() if name.startswith("ids.")},
+            words["output"],
+            tuple(words["grid"]) if words["grid"] else None,
+        )
+
+    def check_row(self, row: int) -> None:
+        """Complain where there is no such row."""
+        if not 0 <= row < self.rows:
+            raise UsageError("no such row", got=row, expected=f"0 to {self.rows - 1}" if self.rows > 1 else 0)
+
+    def _repr_html_(self) -> str:
+        from regard.explain.methods.maps import maps
+
+        return maps(self)._repr_html_()

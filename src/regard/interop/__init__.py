@@ -1,1 +1,0 @@
-"""Folders of other libraries, in and out, by the tables that the models state."""

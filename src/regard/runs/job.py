@@ -1,0 +1,185 @@
+"""One training job: what every task's training shares, with what differs taken from its `Setup`.
+
+A run calls it three times: to make it (which checks all that can be checked without reading data), for the files that
+it depends on, and to prepare. What comes back is plain: a configuration, batches, and what to do with a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import create_model
+from torch import nn
+
+from regard.core import lookup
+from regard.core.config import Config
+from regard.core.directions import Direction
+from regard.core.errors import ConfigError
+from regard.core.measured import Measured
+from regard.data.text import Tokenizer, make_tokenizer
+from regard.evaluation.evaluators import directions_of, evaluators_for, make_evaluator
+from regard.evaluation.held_out import HeldOut
+from regard.models import config_of
+from regard.pipelines import card
+from regard.runs.recipe import Recipe
+from regard.runs.setup import ClsSetup, Say, Setup, TokenizerConfig
+from regard.store import StoredModel
+from regard.tasks._task import Task
+from regard.training.engine import Data
+
+JOBS = "regard.runs.jobs"
+MODELS = "regard.models"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is left to do: make a model of this configuration, train it on the batches, validate it, store it."""
+
+    model_name: str
+    config: Config
+    task: Task
+    batches: Callable[[nn.Module], Data]
+    validate: Callable[[nn.Module], dict[str, float]] | None
+    direction: Direction
+    """Which way `training.metric` is better."""
+    stored: Callable[[nn.Module], StoredModel]
+
+
+class Job:
+    def __init__(self, recipe: Recipe, start: StoredModel | None) -> None:
+        self.recipe, self.start = recipe, start
+        self.setup: Setup = lookup.find(JOBS, recipe.task)(recipe, start)
+        self.task = self.setup.task()
+        self._check_model()
+        named = recipe.evaluation
+        chosen = self.setup.usual_evaluators() if named is None else [make_evaluator(choice) for choice in named]
+        self.evaluators = evaluators_for(recipe.training.metric, chosen, self.task.directions, self.setup.offers)
+        self.directions = {**self.task.directions, **directions_of(self.evaluators)}
+
+    def files(self) -> list[Path]:
+        """What the data is made from; a run goes on only while these are the same."""
+        return self.setup.files()
+
+    def prepare(self, folder: Path, say: Say) -> Prepared:
+        """Make the vocabulary and encode the data into the folder, or open what an earlier part of the run made."""
+        setup = self.setup
+        setup.tokenizer, setup.target_tokenizer = self._tokenizers(folder)
+        if isinstance(setup, ClsSetup) and setup.tokenizer is not None:
+            setup.check_special_tokens(setup.tokenizer)
+        train, held_out = setup.encode(folder, say)
+        config = self._config({**self._vocabulary_sizes(), **setup.sizes()})
+
+        def stored(model: nn.Module) -> StoredModel:
+            made = StoredModel(
+                self.recipe.task,
+                setup.model_name,
+                config,
+                model,
+                setup.tokenizer,
+                setup.target_tokenizer,
+                self.recipe.search,
+                extra=setup.extra(),
+            )
+            made.card = card(made)
+            return made
+
+        return Prepared(
+            setup.model_name,
+            config,
+            self.task,
+            lambda model: setup.experience(model) or setup.batches(train, shuffle=True),
+            None if not setup.validates else lambda model: self._validate(model, held_out, stored),
+            self.directions[self.recipe.training.metric],
+            stored,
+        )
+
+    def _validate(
+        self, model: nn.Module, held_out: Any, stored: Callable[[nn.Module], StoredModel]
+    ) -> dict[str, float]:
+        """Numbers about the held-out data, "loss" among them; they do not depend on how it is batched."""
+        measured = Measured()
+        for batch in self.setup.batches(held_out, shuffle=False).epoch(0):
+            measured.add(self.task.measure(model, batch))
+        numbers = self.task.summary(measured)
+        seen = HeldOut(measured, self.setup.material(), lambda: stored(model))
+        for evaluator in self.evaluators:
+            numbers |= evaluator(seen)
+        return numbers
+
+    def _check_model(self) -> None:
+        """A misspelt option, or a text longer than the model reads, is told before anything is prepared."""
+        model, wanted = lookup.find(MODELS, self.setup.model_name), self.recipe.model
+        if self.start is not None and (wanted.size is not None or wanted.name not in (None, self.start.name)):
+            raise ConfigError(
+                "a model to start from has a name and a size already",
+                got=f"model.start {wanted.start} ({self.start.name}), name {wanted.name}, size {wanted.size}",
+                remedy="Leave model.name and model.size out.",
+            )
+        # What only the data can say, such as the size of a vocabulary, may still be missing.
+        missing = {name: (Any, None) for name, field in model.Config.model_fields.items() if field.is_required()}
+        partial = create_model(model.Config.__name__, __base__=model.Config, **cast(Any, missing))
+        self._check_length(self._config({}, kind=cast(type[Config], partial)))
+
+    def _config(self, sizes: Mapping[str, Any], *, kind: type[Config] | None = None) -> Config:
+        """A named size, or the model to start from; then the recipe's options; then what task and data decide."""
+        before = self.start.config.model_dump() if self.start is not None else {}
+        options = {**before, **self.recipe.model.options, **self.setup.fixed_options(), **self._max_len(), **sizes}
+        size = self.recipe.model.size
+        return config_of(self.setup.model_name, options, size=size, where="model.options", kind=kind)
+
+    def _max_len(self) -> dict[str, int]:
+        needed = self.setup.needed_length()
+        given = self.start is not None or "max_len" in self.recipe.model.options
+        return {} if needed is None or given or not needed.sets_max_len else {"max_len": needed.tokens}
+
+    def _check_length(self, config: Config) -> None:
+        needed = self.setup.needed_length()
+        limit = getattr(lookup.find(MODELS, self.setup.model_name), "longest_of", lambda _: None)(config)
+        if needed is not None and limit is not None and needed.tokens > limit:
+            raise ConfigError(
+                needed.problem,
+                got=needed.got,
+                expected=f"at most max_len {limit}",
+                remedy=f"Lower {needed.field}, or raise max_len in model.options.",
+            )
+
+    def _vocabulary_sizes(self) -> dict[str, int]:
+        """The sizes of vocabularies; those that came with the model to start from are in its configuration."""
+        source, target = self.setup.tokenizer, self.setup.target_tokenizer
+        if source is None or target is None or (self.start is not None and source is self.start.source_tokenizer):
+            return {}
+        known = lookup.find(MODELS, self.setup.model_name).Config.model_fields
+        sizes = {
+            "vocab_size": target.vocab_size,
+            "source_vocab": source.vocab_size,
+            "target_vocab": target.vocab_size,
+        }
+        return {name: size for name, size in sizes.items() if name in known}
+
+    def _tokenizers(self, folder: Path) -> tuple[Tokenizer | None, Tokenizer | None]:
+        """Those of the model to start from; else what the run made before, or makes now of the texts."""
+        start, texts = self.start, self.setup.texts()
+        if start is not None and start.source_tokenizer is not None and start.target_tokenizer is not None:
+            return start.source_tokenizer, start.target_tokenizer
+        if not texts:
+            return None, None
+        made = {}
+        for side, read_texts in texts.items():
+            place = folder / ("tokenizer.json" if side == "source" else f"{side}_tokenizer.json")
+            if not place.exists():
+                self._learn(read_texts()).save(place)
+            made[side] = Tokenizer.load(place)
+        first = next(iter(made.values()))
+        return made.get("source", first), made.get("target", first)
+
+    def _learn(self, texts: Any) -> Tokenizer:
+        wanted: TokenizerConfig = self.setup.data.tokenizer  # type: ignore[attr-defined]
+        options: dict[str, Any] = wanted.model_dump(include={"vocab_size", "lowercase"})
+        if wanted.split_digits:
+            options["split_digits"] = True
+        if self.setup.special_tokens is not None:
+            options["marks"] = self.setup.special_tokens
+        return make_tokenizer(wanted.kind, texts, **options)

@@ -1,0 +1,34 @@
+"""Tables of labelled texts, as recipes name them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from regard.core.config import Config
+from regard.core.paths import expand_path
+from regard.data.tables import Example, read_examples
+from regard.runs.setup import TokenizerConfig
+
+WORDPIECE = TokenizerConfig(kind="wordpiece", lowercase=True)
+
+
+class LabelledFile(Config):
+    """A table (.tsv, .csv, packed or not) and its columns, by name or by number from 0 on."""
+
+    file: str
+    text: str | int = 0
+    other: str | int | None = None
+    label: str | int | None = 1
+    header: bool | None = None
+
+    def path(self) -> Path:
+        return expand_path(self.file)
+
+    def examples(self) -> list[Example]:
+        return read_examples(self.path(), text=self.text, other=self.other, label=self.label, header=self.header)
+
+
+def all_texts(examples: Sequence[Example]) -> list[str]:
+    """All of them, to learn a vocabulary from."""
+    return [text for example in examples for text in (example.text, example.other) if text is not None]

@@ -1,0 +1,100 @@
+"""Language modelling on running text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from regard.core.config import Config
+from regard.data import arrays, running_text
+from regard.data.running_text import Documents, RunningText, TokenText, encode_text
+from regard.data.windows import Windows
+from regard.evaluation.evaluators import Evaluator, make_evaluator
+from regard.runs.jobs._files import Files, paths, rows_per_batch
+from regard.runs.setup import NeededLength, Say, Setup, TokenizerConfig
+from regard.tasks.language_model import LanguageModel
+
+
+class LanguageModelData(Config):
+    train: Files
+    validation: Files | None = None
+    validation_share: float = Field(0.0, ge=0, lt=1, description="or so much of the training text, from its end")
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    context: int = Field(256, gt=0, description="tokens that the model sees at once")
+    documents: Documents = Field("none", description="where a document ends, and </s> is put")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.validation is not None and self.validation_share:
+            raise ValueError("validation and validation_share are two ways to say the same; give one")
+        return self
+
+
+class LanguageModelJob(Setup):
+    Data = LanguageModelData
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "model": {"name": "gpt2"},
+        "training": {"label_smoothing": 0.0},
+        "search": {"beam": 1},
+    }
+    offers = ("words", "characters")
+    data: LanguageModelData
+
+    def task(self) -> LanguageModel:
+        return LanguageModel(label_smoothing=self.recipe.training.label_smoothing)
+
+    def files(self) -> list[Path]:
+        return [*paths(self.data.train), *paths(self.data.validation)]
+
+    def fixed_options(self) -> dict[str, Any]:
+        # Whatever the model to start from was used for before.
+        return {"head": "tokens"} if self.start is not None and hasattr(self.start.config, "head") else {}
+
+    def needed_length(self) -> NeededLength:
+        context = self.data.context
+        problem = "the context is longer than the model allows"
+        return NeededLength(context, problem, f"data.context {context}", "data.context")
+
+    def usual_evaluators(self) -> list[Evaluator]:
+        return [make_evaluator("text_units")]
+
+    def texts(self) -> dict[str, Callable[[], Iterable[str]]]:
+        return {"source": lambda: (piece for piece in self._split[0].pieces() if piece is not None)}
+
+    def encode(self, folder: Path, say: Say) -> tuple[TokenText, TokenText | None]:
+        text, held_out = self._split
+        train = self._encoded(text, folder / "train", say)
+        self._held_out = self._encoded(held_out, folder / "validation", say) if self.validates else None
+        return train, self._held_out
+
+    def batches(self, examples: TokenText, *, shuffle: bool) -> Windows:
+        training, context = self.recipe.training, self.data.context
+        rows = rows_per_batch(training, context)
+        return Windows(examples.tokens, context=context, rows=rows, seed=training.seed, shuffle=shuffle)
+
+    def extra(self) -> dict[str, Any]:
+        known = self.start.extra if self.start is not None else {}
+        return {key: known[key] for key in ("tokens", "begin") if key in known}
+
+    def material(self) -> dict[str, Any]:
+        assert self._held_out is not None
+        return {"words": self._held_out.words, "characters": self._held_out.characters}
+
+    @cached_property
+    def _split(self) -> tuple[RunningText, RunningText]:
+        """The text to train on, and the text that is held out."""
+        text = RunningText(paths(self.data.train), self.data.documents)
+        if self.data.validation_share:
+            return text.split(self.data.validation_share)
+        return text, RunningText(paths(self.data.validation), self.data.documents)
+
+    def _encoded(self, text: RunningText, place: Path, say: Say) -> TokenText:
+        assert self.tokenizer is not None
+        if not arrays.holds(place, running_text.KIND):
+            made = encode_text(text, self.tokenizer, place, ends=self.data.documents != "none")
+            say(f"{place.name}: {made.characters:,} characters, {len(made.tokens):,} tokens")
+        return TokenText.open(place)

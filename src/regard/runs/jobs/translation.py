@@ -1,0 +1,124 @@
+"""Translation: parallel text, one or two vocabularies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from regard.core.config import Config
+from regard.core.errors import ConfigError
+from regard.core.paths import expand_path
+from regard.data import arrays, token_pairs
+from regard.data.loader import Loader
+from regard.data.parallel import ParallelText, Report, TokenPairs, encode
+from regard.runs.setup import NeededLength, Say, Setup, TokenizerConfig
+from regard.tasks.translation import Translation
+
+
+class PairFiles(Config):
+    """Two files of the same number of lines, or one file of tab-separated columns."""
+
+    source: str | None = None
+    target: str | None = None
+    tsv: str | None = None
+    columns: tuple[int, int] = (0, 1)
+
+    def paths(self) -> list[Path]:
+        """The files, with variables filled in."""
+        return [expand_path(text) for text in (self.source, self.target, self.tsv) if text is not None]
+
+    def open(self) -> ParallelText:
+        if self.tsv is not None and self.source is None and self.target is None:
+            return ParallelText.tsv(expand_path(self.tsv), source=self.columns[0], target=self.columns[1])
+        if self.tsv is None and self.source is not None and self.target is not None:
+            return ParallelText(expand_path(self.source), expand_path(self.target))
+        raise ConfigError("data files are given as source and target, or as tsv", expected="one of the two ways")
+
+
+class PairTokenizer(TokenizerConfig):
+    joint: bool = Field(True, description="one vocabulary for both sides")
+
+
+class TranslationData(Config):
+    train: PairFiles
+    validation: PairFiles | None = None
+    tokenizer: PairTokenizer = PairTokenizer()
+    max_tokens: int = Field(256, gt=0, description="longer pairs are left out of training")
+
+
+class TranslationJob(Setup):
+    Data = TranslationData
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"name": "transformer"}}
+    offers = ("inputs", "references")
+    data: TranslationData
+
+    def task(self) -> Translation:
+        return Translation(label_smoothing=self.recipe.training.label_smoothing)
+
+    def files(self) -> list[Path]:
+        both = [files for files in (self.data.train, self.data.validation) if files is not None]
+        return [path for files in both for path in files.paths()]
+
+    def fixed_options(self) -> dict[str, Any]:
+        options = self.recipe.model.options
+        if self.start is not None or self.data.tokenizer.joint or self.model_name != "transformer":
+            return {}
+        if options.get("share") == "all":
+            raise ConfigError("share: all needs one vocabulary", remedy="Set data.tokenizer.joint, or share: target.")
+        return {"share": options.get("share", "target")}
+
+    def needed_length(self) -> NeededLength:
+        most = self.data.max_tokens
+        return NeededLength(
+            most + 2,
+            "training pairs may be longer than the model allows",
+            f"data.max_tokens {most} and two special tokens",
+            "data.max_tokens",
+            sets_max_len=False,
+        )
+
+    def texts(self) -> dict[str, Callable[[], Iterable[str]]]:
+        if self.data.tokenizer.joint:
+            return {"source": lambda: self._texts(0, 1)}
+        return {"source": lambda: self._texts(0), "target": lambda: self._texts(1)}
+
+    def encode(self, folder: Path, say: Say) -> tuple[TokenPairs, TokenPairs | None]:
+        validation = self.data.validation
+        train = self._encoded(self.data.train, folder / "train", say)
+        return train, None if validation is None else self._encoded(validation, folder / "validation", say)
+
+    def batches(self, examples: TokenPairs, *, shuffle: bool) -> Loader:
+        assert self.target_tokenizer is not None
+        tokenizer, training = self.target_tokenizer, self.recipe.training
+        return Loader(
+            examples,
+            tokens_per_batch=training.tokens_per_batch,
+            seed=training.seed,
+            pad=tokenizer.pad,
+            bos=tokenizer.bos,
+            eos=tokenizer.eos,
+            shuffle=shuffle,
+        )
+
+    def material(self) -> dict[str, Any]:
+        assert self.data.validation is not None
+        pairs = list(self.data.validation.open().pairs())
+        return {"inputs": [source for source, _ in pairs], "references": [[target] for _, target in pairs]}
+
+    def _texts(self, *sides: int) -> Iterator[str]:
+        for pair in self.data.train.open().pairs():
+            yield from (pair[side] for side in sides)
+
+    def _encoded(self, files: PairFiles, place: Path, say: Say) -> TokenPairs:
+        assert self.tokenizer is not None
+        assert self.target_tokenizer is not None
+        if not arrays.holds(place, token_pairs.KIND):
+            report = Report()
+            pairs = files.open().pairs(report)
+            both = self.tokenizer, self.target_tokenizer
+            encode(pairs, *both, place, max_tokens=self.data.max_tokens, report=report)
+            say(f"{place.name}: {report.summary()}")
+        return TokenPairs.open(place)

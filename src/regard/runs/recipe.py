@@ -1,0 +1,47 @@
+"""A recipe: task, data, model and training as one YAML file.
+
+A recipe is data, not code. `$REGARD_DATA` and other variables in its paths are filled in. What it leaves out has
+defaults; what it misspells is refused. What its `data` section holds is said by its task: the file of that name in
+`runs/jobs/`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from regard.core.config import Config
+from regard.core.search import Search
+from regard.training.config import TrainingConfig
+
+
+class ModelChoice(Config):
+    name: str | None = Field(None, description="a file of regard/models; by default the task's usual model")
+    size: str | None = None
+    options: dict[str, Any] = Field(default_factory=dict)
+    start: str | None = Field(None, description="a model folder whose weights and vocabulary to go on from")
+
+
+class Recipe(Config):
+    task: str = "translation"
+    data: Config
+    model: ModelChoice = ModelChoice()
+    training: TrainingConfig
+    search: Search = Search()
+    evaluation: tuple[str | dict[str, Any], ...] | None = Field(
+        None, description="evaluators, by name or with options: [bleu, {name: chrf, beam: 4}]; None: the task's usual"
+    )
+
+
+def differences(before: Recipe, now: Recipe) -> dict[str, str]:
+    """Dotted names of what differs, and how."""
+
+    def flat(data: Any, name: str = "") -> dict[str, Any]:
+        if isinstance(data, dict):
+            return {key: value for part, inner in data.items() for key, value in flat(inner, f"{name}.{part}").items()}
+        return {name.lstrip("."): data}
+
+    old, new = flat(before.model_dump()), flat(now.model_dump())
+    names = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+    return {name: f"{name} {old.get(name)} → {new.get(name)}" for name in names}

@@ -1,0 +1,179 @@
+"""One training run in one folder: prepare the data, train, keep the best.
+
+What is trained, and on what, is a `Job`. The resolved recipe and sums of the data files are kept in the folder, and it
+goes on only with what it was begun with.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard.core import config as configs
+from regard.core import manifest, weights
+from regard.core.contracts import Fitted
+from regard.core.directions import better
+from regard.core.errors import ConfigError, DataError, WeightsError
+from regard.core.paths import expand_path
+from regard.models import make_model
+from regard.runs.job import Job, Prepared
+from regard.runs.parsing import parse_recipe
+from regard.runs.recipe import Recipe, differences
+from regard.store import StoredModel, load_model, save_model
+from regard.training import checkpoint
+from regard.training.engine import Engine, Progress
+
+# How long a run goes on and how often it says so may change between its parts; what it computes may not.
+_MAY_CHANGE = {f"training.{name}" for name in ("max_steps", "max_epochs", "patience", "log_every", "checkpoint_every")}
+
+
+class Run:
+    """One training run in one folder."""
+
+    def __init__(self, recipe: Recipe, out: Path, *, quiet: bool = False) -> None:
+        self.recipe, self.out, self.quiet = recipe, out, quiet
+
+    def train(self) -> Path:
+        """Prepare, train, average and save; the folder then holds the finished model."""
+        start = load_model(expand_path(self.recipe.model.start)) if self.recipe.model.start else None
+        job = Job(self.recipe, start)
+        self._claim(job.files())
+        if start is not None and _asks_for_a_tokenizer(self.recipe) and start.source_tokenizer is not None:
+            self._say("data.tokenizer is not used: the model to start from has its own")
+        prepared = job.prepare(self.out / "data", self._say)
+        torch.manual_seed(self.recipe.training.seed)
+        model = make_model(prepared.model_name, prepared.config)
+        if start is not None:
+            self._say(take_over(model, start))
+        if isinstance(model, Fitted):
+            self._fit(model, prepared)
+        else:
+            self._descend(model, prepared)
+        return self.out
+
+    def _fit(self, model: nn.Module, prepared: Prepared) -> None:
+        """A model that is not trained by gradients: it sees the data once."""
+        assert isinstance(model, Fitted)
+        model.fit(prepared.batches(model).epoch(0))
+        if prepared.validate is not None:
+            numbers = prepared.validate(model.eval())
+            self._say("  ".join(f"validation_{name} {value:.4g}" for name, value in numbers.items()))
+        save_model(self.out, prepared.stored(model))
+
+    def _descend(self, model: nn.Module, prepared: Prepared) -> None:
+        engine = Engine(
+            model,
+            prepared.task,
+            prepared.batches(model),
+            self.recipe.training,
+            self.out,
+            validate=prepared.validate,
+            direction=prepared.direction,
+            on_best=lambda best: save_model(self.out, prepared.stored(best)),
+            quiet=self.quiet,
+        )
+        progress = engine.run()
+        if prepared.validate is None:
+            save_model(self.out, prepared.stored(model))
+        elif progress.best is None:
+            self._say(f"no validation gave a {self.recipe.training.metric} that is a number; kept the last weights")
+            save_model(self.out, prepared.stored(model))
+        elif self.recipe.training.average > 1 and progress.validated:
+            self._average(prepared, model, progress)
+
+    def _claim(self, files: Sequence[Path]) -> None:
+        """Begin a folder, or go on in one that was begun with the same recipe."""
+        known = self.out / "recipe.json"
+        if known.exists():
+            before = parse_recipe(configs.read_config(known), str(known))
+            changed = [text for name, text in differences(before, self.recipe).items() if name not in _MAY_CHANGE]
+            if changed and checkpoint.listing(self.out / "checkpoints"):
+                raise ConfigError(
+                    f"{self.out} holds a run of another recipe",
+                    got=", ".join(changed),
+                    remedy="Give another --out, or remove the folder.",
+                )
+            if changed:  # nothing was trained yet: only the prepared data has to go
+                shutil.rmtree(self.out / "data", ignore_errors=True)
+        self._check_files(files)
+        self.out.mkdir(parents=True, exist_ok=True)
+        with weights.replacing(known) as file:
+            file.write(configs.dump(self.recipe).encode())
+
+    def _check_files(self, files: Sequence[Path]) -> None:
+        """Data that was prepared from other contents of the same files is prepared again, or refused."""
+        paths = [*files, *_parts(self.recipe.model.start)]
+        sums = json.dumps({str(path): manifest.digest(path) for path in paths if path.is_file()}, indent=1)
+        known = self.out / "data" / "inputs.json"
+        if known.exists() and known.read_text() != sums:
+            if checkpoint.listing(self.out / "checkpoints"):
+                raise DataError(
+                    "the training files are not those that this run began with",
+                    remedy="Bring them back, or give another --out.",
+                )
+            shutil.rmtree(self.out / "data")
+        known.parent.mkdir(parents=True, exist_ok=True)
+        with weights.replacing(known) as file:
+            file.write(sums.encode())
+
+    def _average(self, prepared: Prepared, model: nn.Module, progress: Progress) -> None:
+        """Average the last validated checkpoints; keep the average where validation likes it better than the best."""
+        assert prepared.validate is not None
+        steps = progress.validated or []
+        parts = [checkpoint.read_checkpoint(self.out / "checkpoints" / f"step-{step:08d}").model for step in steps]
+        mean = {
+            name: torch.stack([part[name].double() for part in parts]).mean(0).to(parts[0][name]) for name in parts[0]
+        }
+        weights.load_into(model, mean)
+        value = prepared.validate(model.eval())[self.recipe.training.metric]
+        kept = better(value, progress.best, prepared.direction)
+        if kept:
+            save_model(self.out, prepared.stored(model))
+        which = "average" if kept else "single best"
+        self._say(f"average of {len(steps)} checkpoints: {value:.4f}, single best: {progress.best}; kept the {which}")
+
+    def _say(self, text: str) -> None:
+        if not self.quiet:
+            print(text, flush=True)
+
+
+def _asks_for_a_tokenizer(recipe: Recipe) -> bool:
+    """Whether the recipe says another one than the task's usual."""
+    field = type(recipe.data).model_fields.get("tokenizer")
+    return field is not None and getattr(recipe.data, "tokenizer", None) != field.get_default(call_default_factory=True)
+
+
+def take_over(model: nn.Module, start: StoredModel) -> str:
+    """Give the model the weights of the one to start from; what only one of the two has is told.
+
+    A head for another number of labels is another head. Any other weight of another shape is refused.
+    """
+    given, slots = start.model.state_dict(), model.state_dict()
+    labels = getattr(start.config, "n_labels", None)
+    unlike = [name for name in given if name in slots and given[name].shape != slots[name].shape]
+    if bad := [name for name in unlike if given[name].shape[0] != labels]:
+        raise WeightsError(
+            "the model to start from has weights of another shape",
+            got=weights.brief([f"{name} {list(given[name].shape)}, not {list(slots[name].shape)}" for name in bad]),
+            remedy="Leave the sizes in model.options as they are there.",
+        )
+    # Weights from elsewhere may be views into a mapped file, turned ones among them; these are to be trained.
+    plain = torch.contiguous_format
+    taken = {name: tensor.clone(memory_format=plain) for name, tensor in given.items() if name not in unlike}
+    new, unused = weights.load_into(model, taken, strict=False)
+    parts = {"new": new, "left behind": [*unused, *unlike]}
+    told = "; ".join(f"{what}: {weights.brief(names)}" for what, names in parts.items() if names)
+    return f"starting from {start.name}, {len(slots) - len(new)} tensors taken over" + (f"; {told}" if told else "")
+
+
+def _parts(start: str | None) -> list[Path]:
+    """The files of a model to start from that decide what a run makes of it."""
+    if start is None:
+        return []
+    folder = expand_path(start)
+    return [folder / "config.json", *sorted(folder.glob("*.safetensors")), *sorted(folder.glob("*tokenizer.json"))]

@@ -1,0 +1,41 @@
+"""The numbers of a task's validation, for a model that is trained already."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from regard.core import config as configs
+from regard.core.errors import UsageError
+from regard.runs.job import Job
+from regard.runs.parsing import parse_recipe
+from regard.store import load_model
+
+
+def validate(
+    folder: str | Path, *, recipe: str | Path | None = None, changes: Mapping[str, str] | None = None
+) -> dict[str, float]:
+    """By the recipe that the model was trained with, or by another, with changes."""
+    place = Path(recipe) if recipe is not None else Path(folder) / "recipe.json"
+    stored = load_model(Path(folder))
+    if not place.is_file():
+        raise UsageError(
+            f"{folder} has no recipe that says how to validate it",
+            remedy="Give --recipe RECIPE.yaml, or --source and --reference for a translation model.",
+        )
+    data = {**_without_nulls(configs.read_config(place)), "model": {"start": str(folder)}}
+    job = Job(parse_recipe(configs.override(data, changes or {}), str(place)), stored)
+    with tempfile.TemporaryDirectory() as temporary:
+        prepared = job.prepare(Path(temporary), lambda _: None)
+        if prepared.validate is None:
+            raise UsageError("the recipe holds no data to validate on", remedy="Say where it is: --data.validation …")
+        return prepared.validate(stored.model.eval())
+
+
+def _without_nulls(data: Any) -> Any:
+    """A recipe that was written down names what it leaves out."""
+    if not isinstance(data, dict):
+        return data
+    return {key: _without_nulls(value) for key, value in data.items() if value is not None}

@@ -1,0 +1,67 @@
+"""Models on disk, in and out. `formats/` holds one file a format; nothing in a model folder is ever executed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+from regard.core import manifest
+from regard.core.config import read_config
+from regard.core.errors import ConfigError, DataError, RegardError, UnknownName
+from regard.store.formats import WritableFormat, formats
+from regard.store.formats.hf import supported
+from regard.store.stored_model import StoredModel
+
+__all__ = ["StoredModel", "load_model", "save_model", "writable_formats"]
+
+
+def load_model(path: Path) -> StoredModel:
+    """The model at a path: a folder of ours or of Hugging Face, or a llama2.c checkpoint."""
+    config = _config(path)
+    for candidate in formats().values():
+        if candidate.recognises(path, config):
+            return candidate.load(path, config)
+    raise _refusal(path, config)
+
+
+def save_model(path: Path, stored: StoredModel, *, form: str = "regard") -> None:
+    """Write a model as a folder of that format."""
+    if form not in writable_formats():
+        raise UnknownName("form to convert to", form, writable_formats())
+    cast(WritableFormat, formats()[form]).save(path, stored)
+
+
+def writable_formats() -> tuple[str, ...]:
+    return tuple(name for name, candidate in formats().items() if hasattr(candidate, "save"))
+
+
+def _config(path: Path) -> dict[str, Any] | None:
+    if path.is_dir() and (path / manifest.NAME).exists():
+        manifest.check_manifest(path)
+    return read_config(path / "config.json") if (path / "config.json").is_file() else None
+
+
+def _refusal(path: Path, config: dict[str, Any] | None) -> RegardError:
+    if path.is_file():
+        return DataError(
+            f"{path} is no model",
+            got="a file",
+            expected="a model folder, or a llama2.c checkpoint",
+            remedy="Give the folder it stands in; weights as a pickle (.bin, .pt) can run code and are not opened.",
+        )
+    if not path.is_dir():
+        return DataError(
+            f"{path} is no model folder", got="no such folder", remedy="Train one: regard train RECIPE.yaml"
+        )
+    if config is None:
+        begun = (path / "checkpoints").is_dir()
+        remedy = "It holds a run that has not been validated yet: run the same `regard train` command to go on."
+        return DataError(
+            f"{path} is no model folder",
+            got="no config.json",
+            remedy=remedy if begun else "Give a folder that `regard train` made.",
+        )
+    return ConfigError(
+        f"{path / 'config.json'} says neither that regard wrote it nor a model_type",
+        expected=f"a folder of ours, or a model_type of {', '.join(sorted(supported()))}",
+    )

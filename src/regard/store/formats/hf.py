@@ -1,0 +1,131 @@
+"""Models of other libraries as model folders of ours, and back.
+
+A Hugging Face folder, or a llama2.c checkpoint, opens as a `StoredModel`; which of our models it is follows from
+`model_type`, which is looked up among the tables of the models here and never leads anywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from regard.core import lookup, weights
+from regard.core.config import Config
+from regard.core.conversion import Conversion
+from regard.core.errors import UnknownName, UsageError
+from regard.data.text import Tokenizer, read_tokenizer
+from regard.models import config_of, make_model, writes
+from regard.store import hf_files as hf
+from regard.store.hf_settings import (
+    TOKEN_NAMES,
+    begins_with_bos,
+    generation_config,
+    image_settings,
+    pooling_of,
+    processor_config,
+    search_of,
+    special_tokens,
+    write_json,
+    write_sentence_modules,
+)
+from regard.store.stored_model import StoredModel
+
+MODELS = "regard.models"
+
+
+def supported() -> dict[str, str]:
+    """`model_type` → our model's name, by the folder listing."""
+    tables = {name: getattr(lookup.find(MODELS, name), "conversion", None) for name in lookup.names(MODELS)}
+    return {kind: name for name, table in tables.items() if table is not None for kind in table.model_types}
+
+
+def recognises(path: Path, config: Mapping[str, Any] | None) -> bool:
+    return config is not None and "regard" not in config and "model_type" in config
+
+
+def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
+    """A Hugging Face folder whose config.json has been read."""
+    assert config is not None
+    kind, known = str(config["model_type"]), supported()
+    if kind not in known:
+        raise UnknownName("model_type in config.json", kind, known)
+    name = known[kind]
+    conversion: Conversion = lookup.find(MODELS, name).conversion
+    options, notes = hf.options(conversion, config), hf.code_in(config)
+    labels = _add_labels(options, config, lookup.find(MODELS, name).Config)
+    if options.get("head") == "none" and (pooling := pooling_of(folder)):
+        options |= {"head": "sentence", "pooling": pooling}
+    ours = config_of(name, options, where=str(folder / "config.json"))
+    model = make_model(name, ours, empty=True)
+    if unused := hf.load_weights(model, conversion, config, folder):
+        notes.append(f"not used by this head: {weights.brief(unused)}")
+    generation = {**config, **hf.read_json(folder / "generation_config.json")}
+    tokenizers = read_tokenizer(folder, config)
+    source, target = tokenizers if isinstance(tokenizers, tuple) else (tokenizers, tokenizers)
+    if (own := folder / "target_tokenizer.json").is_file():  # written by `save`, where there are two
+        target = Tokenizer.load(own)
+    extra: dict[str, Any] = {"tokens": special_tokens(generation, source), **labels, **image_settings(folder, ours)}
+    if source is not None and begins_with_bos(folder, source):
+        extra["begin"] = True
+    task = lookup.find(MODELS, name).task_of(ours)
+    search = search_of(generation)
+    stored = StoredModel(task, name, ours, model.eval(), source, target, search, extra=extra)
+    stored.notes = notes
+    return stored
+
+
+def save(folder: Path, stored: StoredModel) -> None:
+    """Write the model as a Hugging Face folder."""
+    conversion: Conversion | None = getattr(lookup.find(MODELS, stored.name), "conversion", None)
+    if conversion is None:
+        raise UsageError(
+            f"a {stored.name} has no counterpart in the other library",
+            expected=f"one of {', '.join(sorted(set(supported().values())))}",
+            remedy="Convert it to regard's own form: --to regard.",
+        )
+    tokens = stored.extra.get("tokens", {})
+    extra = {f"{name}_token_id": tokens[name] for name in TOKEN_NAMES if tokens.get(name) is not None}
+    if "eos" in tokens and stored.task == "translation":
+        extra["forced_eos_token_id"] = tokens["eos"]
+    if labels := stored.extra.get("labels"):
+        extra |= {
+            "id2label": {str(i): label for i, label in enumerate(labels)},
+            "label2id": {label: i for i, label in enumerate(labels)},
+        }
+    elif "classif" in stored.task and (n_labels := getattr(stored.config, "n_labels", 0)):
+        extra |= {"id2label": {str(i): f"LABEL_{i}" for i in range(n_labels)}}
+    if stored.extra.get("regression"):
+        extra["problem_type"] = "regression"
+    hf.save(folder, stored.model, conversion, extra)
+    if writes(stored.name, stored.config):
+        write_json(folder / "generation_config.json", generation_config(stored.search, tokens))
+    source, target = stored.source_tokenizer, stored.target_tokenizer
+    if stored.extra.get("begin") and source is not None and source is target and not source.begins:
+        source = target = source.beginning()
+    _save_tokenizers(folder, source, target)
+    if image := stored.extra.get("image"):
+        write_json(folder / "preprocessor_config.json", processor_config(image))
+    if getattr(stored.config, "head", None) == "sentence":
+        write_sentence_modules(folder, stored.config)
+
+
+def _save_tokenizers(folder: Path, source: Tokenizer | None, target: Tokenizer | None) -> None:
+    if source is not None and target is not None and source is not target:
+        # The other library keeps two vocabularies as sentencepiece files, which cannot be made from these.
+        source.save(folder / "tokenizer.json")
+        target.save(folder / "target_tokenizer.json")
+    elif source is not None:
+        source.save(folder / "tokenizer.json")
+        write_json(folder / "tokenizer_config.json", source.described())
+
+
+def _add_labels(options: dict[str, Any], config: Mapping[str, Any], kind: type[Config]) -> dict[str, Any]:
+    """The number of classes into the options, their names out."""
+    classifies = options["head"] in ("classes", "token_classes") if "head" in options else "n_labels" not in options
+    if "n_labels" not in kind.model_fields or not classifies:
+        return {}
+    labels = hf.labels(config)
+    options["n_labels"] = len(labels)
+    regression = config.get("problem_type") == "regression" or len(labels) == 1
+    return {"labels": labels, **({"regression": True} if regression else {})}

@@ -1,0 +1,96 @@
+"""regard's own model folder: what it is, its weights, its vocabulary, how it writes, a card, and sums of all of it.
+
+    config.json               task, model, sizes
+    model.safetensors         weights
+    tokenizer.json            text ↔ ids (target_tokenizer.json where the target has its own)
+    generation_config.json    beam, penalties
+    README.md                 model card
+    manifest.json             SHA-256 of each
+
+Nothing in it can execute, and the names in it are looked up in folder listings of this package only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from regard.core import config as configs
+from regard.core import manifest, weights
+from regard.core.config import Config
+from regard.core.errors import ConfigError
+from regard.core.search import Search
+from regard.core.version import VERSION
+from regard.data.text import Tokenizer
+from regard.models import config_of, make_model
+from regard.store.stored_model import StoredModel
+
+FORMAT = 1
+
+
+class FolderConfig(Config):
+    """What config.json holds."""
+
+    format: int = FORMAT
+    regard: str
+    task: str
+    model: str
+    config: dict[str, Any]
+    extra: dict[str, Any] = Field(default_factory=dict)
+
+
+def recognises(path: Path, config: Mapping[str, Any] | None) -> bool:
+    return config is not None and "regard" in config
+
+
+def save(folder: Path, stored: StoredModel) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    described = FolderConfig(
+        regard=VERSION,
+        task=stored.task,
+        model=stored.name,
+        config=json.loads(configs.dump(stored.config)),
+        extra=stored.extra,
+    )
+    texts = {
+        "config.json": configs.dump(described),
+        "generation_config.json": configs.dump(stored.search),
+        "README.md": stored.card,
+    }
+    # The manifest goes first and comes last, so that a half-written folder is never taken for a damaged one.
+    (folder / manifest.NAME).unlink(missing_ok=True)
+    for name, text in texts.items():
+        with weights.replacing(folder / name) as file:
+            file.write(text.encode())
+    tokenizers = {"tokenizer.json": stored.source_tokenizer} if stored.source_tokenizer else {}
+    if stored.target_tokenizer is not None and stored.target_tokenizer is not stored.source_tokenizer:
+        tokenizers["target_tokenizer.json"] = stored.target_tokenizer
+    written = [path.name for name, tokenizer in tokenizers.items() for path in tokenizer.save(folder / name)]
+    weights.write(folder / weights.FILE, stored.model.state_dict(), metadata={"format": "pt"})
+    manifest.write_manifest(folder, [*texts, *written, weights.FILE])
+
+
+def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
+    described = FolderConfig.parse(config or {}, str(folder / "config.json"))
+    if described.format > FORMAT:
+        raise ConfigError(f"{folder} is of a later format", got=described.format, expected=f"at most {FORMAT}")
+    model_config = config_of(described.model, described.config, where=f"{folder / 'config.json'} config")
+    model = make_model(described.model, model_config, empty=True)
+    weights.load_into(model, weights.aligned(weights.read_tensors(folder / weights.FILE)))
+    source = Tokenizer.load(folder / "tokenizer.json") if (folder / "tokenizer.json").exists() else None
+    own = folder / "target_tokenizer.json"
+    generation = folder / "generation_config.json"
+    search = Search.parse(configs.read_config(generation), str(generation)) if generation.exists() else Search()
+    target = Tokenizer.load(own) if own.exists() else source
+    return StoredModel(
+        described.task, described.model, model_config, model.eval(), source, target, search, extra=described.extra
+    )
+
+
+def described_task(folder: Path) -> str:
+    """The task of a folder, without opening its weights."""
+    return FolderConfig.parse(configs.read_config(folder / "config.json"), str(folder)).task

@@ -1,0 +1,120 @@
+"""Hugging Face folders: config.json, safetensors (whole or in shards), both ways.
+
+Nothing in a folder is ever executed: `auto_map` and whatever else names code is left aside and reported; pickles
+(`pytorch_model.bin`) are refused. Weights are mapped, not read: a renamed or transposed tensor is a view of the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.core import config as configs
+from regard.core import weights
+from regard.core.conversion import Conversion
+from regard.core.errors import ConfigError, WeightsError
+
+_CODE = ("auto_map", "custom_pipelines", "trust_remote_code", "custom_code")
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def code_in(config: Mapping[str, Any]) -> list[str]:
+    """What a configuration says about code, none of which is run."""
+    return [f"{name} in config.json names code, which is never run" for name in _CODE if config.get(name)]
+
+
+def options(conversion: Conversion, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Their configuration → the options of our model, its head too."""
+    listed = config.get("architectures") or []
+    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+        raise ConfigError("config.json: architectures is no list of names", got=repr(listed)[:80])
+    if not listed:
+        return {**conversion.heads[0][1], **conversion.to_ours(config)}
+    return {**conversion.to_ours(config), **conversion.head(listed[0])}
+
+
+def labels(config: Mapping[str, Any]) -> list[str]:
+    """The names of the classes, in order; two without a name where nothing says otherwise, as there."""
+    named = config.get("id2label")
+    if not named:
+        return [f"LABEL_{i}" for i in range(int(config.get("num_labels", 2)))]
+    try:
+        pairs = sorted((int(number), str(name)) for number, name in named.items())
+    except (AttributeError, ValueError) as error:
+        raise ConfigError("config.json: id2label is not understood", got=repr(named)[:80]) from error
+    return [name for _, name in pairs]
+
+
+def load_weights(model: nn.Module, conversion: Conversion, config: Mapping[str, Any], source: Path) -> list[str]:
+    """Fill the model; returns the names that the folder has for other heads. What does not fit is reported together."""
+    tensors = _named(weights.read_tensors(_whole(source)), conversion, str(config.get("model_type")))
+    unknown: list[str] = []
+    ours = conversion.keys(model.config).to_ours(tensors, unknown=unknown)
+    wanted = set(model.state_dict())
+    unused = [name for name in ours if name not in wanted]
+    for name in unused:
+        del ours[name]
+    ours |= {name: tensors[name] for name in unknown}  # so that they are reported with what is missing or misshapen
+    half = any(tensor.dtype in _HALF for tensor in ours.values())
+    weights.load_into(model, ours, dtype=torch.float32 if half else None)
+    return unused
+
+
+def save(folder: Path, model: nn.Module, conversion: Conversion, extra: Mapping[str, Any]) -> None:
+    """config.json and model.safetensors as the other library writes them; `extra` are fields of its configuration."""
+    config: Any = model.config
+    architecture = conversion.architecture(config.model_dump())
+    described = {
+        "architectures": [architecture],
+        "model_type": conversion.model_types[0],
+        "dtype": "float32",
+        **conversion.to_theirs(config),
+        **extra,
+    }
+    own = {id(tensor): (name, tensor) for name, tensor in reversed(model.state_dict(keep_vars=True).items())}
+    tensors = conversion.keys(config).to_theirs({name: tensor.detach() for name, tensor in reversed(own.values())})
+    if architecture in conversion.bare:
+        prefix = conversion.prefix.replace("{model_type}", described["model_type"])
+        tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    with weights.replacing(folder / "config.json") as file:
+        file.write((json.dumps(described, indent=2, sort_keys=True) + "\n").encode())
+    weights.write(folder / weights.FILE, tensors, metadata={"format": "pt"})
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON file of the folder, or nothing where there is none."""
+    return configs.read_config(path) if path.is_file() else {}
+
+
+def _named(tensors: dict[str, Tensor], conversion: Conversion, model_type: str) -> dict[str, Tensor]:
+    """Old ends of names made new, and the prefix put before the names of a bare model."""
+    prefix = conversion.prefix.replace("{model_type}", model_type)
+    bare = not any(name.startswith(prefix) for name in tensors)
+    named = {}
+    for name, tensor in tensors.items():
+        for old, new in conversion.renamed.items():
+            name = name.removesuffix(old) + new if name.endswith(old) else name
+        named[prefix + name if bare else name] = tensor
+    return named
+
+
+def _whole(folder: Path) -> Path:
+    present = [name for name in (weights.FILE, weights.INDEX) if (folder / name).is_file()]
+    if present:
+        return folder / present[0]
+    pickles = sorted(path.name for path in folder.iterdir() if path.suffix in (".bin", ".pt", ".pth", ".ckpt"))
+    if pickles:
+        raise WeightsError(
+            f"{folder} has its weights as a pickle, which can run code when it is read",
+            got=weights.brief(pickles),
+            expected=weights.FILE,
+            remedy="If you trust it, convert it where it came from: model.save_pretrained(FOLDER) of its own library"
+            " writes safetensors.",
+        )
+    raise WeightsError(f"{folder} holds no weights", expected=f"{weights.FILE} or {weights.INDEX}")

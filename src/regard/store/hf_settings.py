@@ -1,0 +1,144 @@
+"""The smaller files of a Hugging Face folder: how it pools sentences, writes text, prepares images."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from regard.core import weights
+from regard.core.config import Config
+from regard.core.errors import ConfigError
+from regard.core.search import Search
+from regard.data.text import Tokenizer
+from regard.store.hf_files import read_json
+
+TOKEN_NAMES = ("bos", "eos", "pad", "decoder_start")
+_SENTENCE_MODULES = [
+    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+    {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+    {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
+]
+
+
+_POOLINGS = {"mean": "mean", "cls": "first", "max": "max"}
+_POOLING_FLAGS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+
+
+def pooling_of(folder: Path) -> str | None:
+    """How a folder of sentence-transformers makes one vector of a text; None where it is no such folder."""
+    place = folder / "1_Pooling" / "config.json"
+    if not (said := read_json(place)):
+        return None
+    named = said.get("pooling_mode")
+    asked = [named] if named else [name for flag, name in _POOLING_FLAGS.items() if said.get(flag)] or ["mean"]
+    dense = [
+        module.get("type") for module in _listed(folder / "modules.json") if str(module.get("type")).endswith("Dense")
+    ]
+    if len(asked) != 1 or asked[0] not in _POOLINGS or dense:
+        raise ConfigError(
+            f"{place.parent.parent} makes sentence vectors in a way that is not supported",
+            got=", ".join(map(str, [*asked, *dense])),
+            expected=f"one of {', '.join(_POOLINGS)}, and no layer after it",
+        )
+    return _POOLINGS[asked[0]]
+
+
+def _listed(path: Path) -> list[Mapping[str, Any]]:
+    """A JSON file that holds a list of mappings; nothing where there is none."""
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} cannot be read", got=error) from error
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+
+
+def special_tokens(config: Mapping[str, Any], tokenizer: Tokenizer | None) -> dict[str, Any]:
+    """The ids of special tokens: those of the configuration, else those of the tokenizer. There may be several ends."""
+    tokens: dict[str, Any] = {}
+    for name in TOKEN_NAMES:
+        value = config.get(f"{name}_token_id")
+        if value is None and tokenizer is not None:
+            value = getattr(tokenizer.specials, name, None)
+        several = value if isinstance(value, list) else [value]
+        if several and all(isinstance(token, int) for token in several):
+            tokens[name] = several if name == "eos" and len(several) > 1 else several[0]
+    return tokens
+
+
+def begins_with_bos(folder: Path, tokenizer: Tokenizer) -> bool:
+    """Whether texts begin with a special token: as tokenizer_config.json says, else tokenizer.json; Llama's first form did."""
+    said = read_json(folder / "tokenizer_config.json").get("add_bos_token")
+    if said is not None:
+        return bool(said) and tokenizer.specials.bos is not None
+    alone = (folder / "tokenizer.model").is_file() and not (folder / "tokenizer.json").is_file()
+    return tokenizer.begins or (alone and tokenizer.specials.bos is not None)
+
+
+def search_of(config: Mapping[str, Any]) -> Search:
+    """How the folder says that it writes; its length penalty divides by a power of the length."""
+    names = {"num_beams": "beam", "length_penalty": "length_penalty", "do_sample": "sample"}
+    if config.get("do_sample"):
+        names |= {name: name for name in ("temperature", "top_k", "top_p", "min_p")}
+    given = {ours: config[theirs] for theirs, ours in names.items() if config.get(theirs) is not None}
+    return Search.parse({"beam": 1, "length_form": "mean", **given}, "generation_config.json")
+
+
+def generation_config(search: Search, tokens: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for them. Another form of the length penalty cannot be said there, and is left out."""
+    theirs: dict[str, Any] = {f"{name}_token_id": tokens[name] for name in TOKEN_NAMES if tokens.get(name) is not None}
+    theirs |= {"num_beams": search.beam, "do_sample": search.sample}
+    if search.length_form == "mean":
+        theirs["length_penalty"] = search.length_penalty
+    if search.sample:
+        theirs |= {"temperature": search.temperature, "top_k": search.top_k, "top_p": search.top_p}
+    return theirs
+
+
+def image_settings(folder: Path, config: Config) -> dict[str, Any]:
+    """How images are prepared, by preprocessor_config.json, or as published models of this kind are fed."""
+    channels = getattr(config, "channels", None)
+    if channels is None:
+        return {}
+    settings = read_json(folder / "preprocessor_config.json")
+    size = settings.get("size", config.model_dump()["image_size"])
+    size = size if isinstance(size, int) else size.get("height", size.get("shortest_edge"))
+    normal = settings.get("do_normalize", True)
+    mean, std = ([settings.get(f"image_{name}") or [0.5] * channels for name in ("mean", "std")]
+                 if normal else ([0.0] * channels, [1.0] * channels))  # fmt: skip
+    return {"image": {"size": int(size), "channels": channels, "mean": list(mean), "std": list(std)}}
+
+
+def processor_config(image: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "image_processor_type": "ViTImageProcessor",
+        "size": {"height": image["size"], "width": image["size"]},
+        "do_resize": True,
+        "do_rescale": True,
+        "do_normalize": True,
+        "image_mean": image["mean"],
+        "image_std": image["std"],
+    }
+
+
+def write_sentence_modules(folder: Path, config: Config) -> None:
+    """What makes a folder one of sentence-transformers."""
+    write_json(folder / "modules.json", _SENTENCE_MODULES)
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    options = config.model_dump()
+    theirs = next(name for name, ours in _POOLINGS.items() if ours == options["pooling"])
+    flags = {flag: name == theirs for flag, name in _POOLING_FLAGS.items()}
+    write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": options["d_model"], **flags})
+
+
+def write_json(path: Path, data: Any) -> None:
+    with weights.replacing(path) as file:
+        file.write((json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode())
