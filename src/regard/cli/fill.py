@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
                     ]
                     for gap in gaps
                 ]
-                print(json.dumps({"input": line, "gaps": gaps}, ensure_ascii=False))
+                print(json.dumps({"input": line, "gaps": listed}, ensure_ascii=False))
                 continue
             for number, gap in enumerate(gaps, start=1):
                 head = f"{number}\t" if len(gaps) > 1 else ""

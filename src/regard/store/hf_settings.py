@@ -75,7 +75,9 @@ def special_tokens(config: Mapping[str, Any], tokenizer: Tokenizer | None) -> di
 
 
 def begins_with_bos(folder: Path, tokenizer: Tokenizer) -> bool:
-    """Whether texts begin with a special token: as tokenizer_config.json says, else tokenizer.json; Llama's first form did."""
+    """Whether texts begin with a special token: as tokenizer_config.json says, else tokenizer.json.
+
+    Llama's first tokenizers, a lone tokenizer.model, always do."""
     said = read_json(folder / "tokenizer_config.json").get("add_bos_token")
     if said is not None:
         return bool(said) and tokenizer.specials.bos is not None
