@@ -82,9 +82,10 @@ def test_one_token_at_a_time_equals_all_at_once(name, options):
     model = make(name, options).eval()
     ids = inputs(name, (9, 9))["input_ids"]
     with torch.no_grad():
-        whole, state = model(ids).logits, model.begin({})
-        steps = [model.step(ids[:, t : t + 1], state) for t in range(4)]
-        rest = model.step(ids[:, 4:], state)
+        whole, rows = model(ids).logits, torch.arange(2)
+        state = model.new_state(sources=2, paths=2, capacity=2)
+        steps = [model.step(ids[:, t : t + 1], torch.ones_like(rows), rows, state) for t in range(4)]
+        rest = model.step(ids[:, 4:], torch.full_like(rows, ids.shape[1] - 4), rows, state)
     torch.testing.assert_close(torch.stack(steps, 1), whole[:, :4], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(rest, whole[:, -1], atol=1e-5, rtol=1e-5)
 

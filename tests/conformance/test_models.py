@@ -79,9 +79,13 @@ def test_one_token_at_a_time_equals_all_at_once(name, options):
     model, some = make(name, options).eval(), batch()
     whole = logits(model, some)
     with torch.no_grad():
-        state = model.begin({"source": some["source"], "source_mask": some["source_mask"]})
-        steps = [model.step(some["target"][:, t : t + 1], state) for t in range(3)]
-        rest = model.step(some["target"][:, 3:-1], state)
+        rows = torch.arange(len(whole))
+        state = model.new_state(sources=3, paths=3, capacity=2)
+        state.begin(rows, rows)
+        model.read({"source": some["source"], "source_mask": some["source_mask"]}, state, rows)
+        steps = [model.step(some["target"][:, t : t + 1], torch.ones_like(rows), rows, state) for t in range(3)]
+        left = some["target"][:, 3:-1]
+        rest = model.step(left, torch.full_like(rows, left.shape[1]), rows, state)
     torch.testing.assert_close(torch.stack(steps, 1), whole[:, :3], atol=1e-5, rtol=0)
     torch.testing.assert_close(rest, whole[:, -1], atol=1e-5, rtol=0)
 

@@ -6,6 +6,7 @@ from torch import nn
 
 import regard
 from regard.attention import causal, positions, window
+from regard.attention.causal_positions import step_positions
 from regard.attention.heads import MultiHead
 from regard.attention.positions import Position, make_position
 from regard.core import lookup
@@ -51,12 +52,37 @@ def test_step_by_step_equals_all_at_once(name, mask):
     whole = run(name, x, mask=mask)
     torch.manual_seed(0)
     scheme, attention = make(name)
-    state, steps = State(), []
+    state, steps = State(paths=2), []
     with torch.no_grad():
         for t in range(7):
             step = scheme.embed(x[:, t : t + 1], torch.tensor([t]))
-            steps.append(attention(step, mask=mask, state=state))
+            rows = state.rows(torch.arange(2), torch.ones(2, dtype=torch.long), 1)
+            steps.append(attention(step, mask=mask, rows=rows))
+            rows.advance()
     torch.testing.assert_close(torch.cat(steps, 1), whole, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("reach", [None, 3])
+@pytest.mark.parametrize("name", SCHEMES)
+def test_paths_of_unlike_length_step_together(name, reach):
+    """Three paths that have read 0, 2 and 5 tokens take up to three more in one step."""
+    x, before, counts = torch.randn(3, 8, 16), [0, 2, 5], torch.tensor([3, 1, 2])
+    whole = run(name, x, mask=causal() if reach is None else window(reach - 1, 0))
+    torch.manual_seed(0)
+    scheme, attention = make(name)
+    state = State(paths=3, capacity=2)
+    with torch.no_grad():
+        for path, length in enumerate(before[1:], start=1):
+            rows = state.rows(torch.tensor([path]), torch.tensor([length]), length)
+            positions, mask = step_positions(rows, reach=reach)
+            attention(scheme.embed(x[path, None, :length], positions), mask=mask, positions=positions, rows=rows)
+            rows.advance()
+        rows = state.rows(torch.arange(3), counts, 3)
+        positions, mask = step_positions(rows, reach=reach)
+        new = torch.stack([x[path, length : length + 3] for path, length in enumerate(before)])
+        out = attention(scheme.embed(new, positions), mask=mask, positions=positions, rows=rows)
+    for path, (length, count) in enumerate(zip(before, counts.tolist(), strict=True)):
+        torch.testing.assert_close(out[path, :count], whole[path, length : length + count], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("name", SCHEMES)

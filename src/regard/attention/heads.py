@@ -3,7 +3,7 @@
     head_h = attend(x W^Q_h, m W^K_h, m W^V_h)        output = [head_1; …; head_H] W^O
 
 Self-attention has m = x; cross-attention has m = a memory, whose keys and values are prepared once for a whole
-decoding. Splitting into heads and merging them are views. The past lives in a `State` that is passed in.
+decoding. Splitting into heads and merging them are views. The past lives in a `State`, whose rows are passed in.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from regard.attention.scores import make_score
 from regard.attention.stages import share_heads
 from regard.core.contracts import Chooser, Score
 from regard.core.errors import ShapeError
-from regard.core.state import State
+from regard.core.state import Groups, Rows
 
 
 class KeyValues(NamedTuple):
@@ -85,12 +85,18 @@ class MultiHead(nn.Module):
         *,
         mask: Tensor | Mask | None = None,
         positions: Tensor | None = None,
-        state: State | None = None,
+        rows: Rows | None = None,
+        groups: Groups | None = None,
     ) -> Float[Tensor, "B Q D"]:
-        """Attend to `memory`, or to x itself and, with a `state`, to all the x that came before."""
+        """Attend to `memory`, or to x itself and, with `rows`, to all the x that came before.
+
+        With `groups` the memory has a row for each source, and the rows of x that read from it are its queries.
+        """
         query = self._split(self.query(x))
         if memory is None:
-            query, memory = self._with_past(query, self.prepare(x), positions, state)
+            query, memory = self._with_past(query, self.prepare(x), positions, rows)
+        if groups is not None:
+            query = groups.together(query)
         attended = attend(
             query,
             memory.keys,
@@ -103,7 +109,8 @@ class MultiHead(nn.Module):
             site=self.site,
             value_path=self.value_path,
         )
-        return self.output(attended.context.transpose(1, 2).flatten(2))
+        context = attended.context if groups is None else groups.apart(attended.context)
+        return self.output(context.transpose(1, 2).flatten(2))
 
     def value_path(self, values: Float[Tensor, "B H K E"]) -> Float[Tensor, "B G K D"]:
         """T of each head: its values through its slice of the output projection (without the bias)."""
@@ -111,16 +118,15 @@ class MultiHead(nn.Module):
         return share_heads(values, self.n_heads).expand(-1, self.n_heads, -1, -1) @ slices_HED
 
     def _with_past(
-        self, query: Tensor, new: KeyValues, positions: Tensor | None, state: State | None
+        self, query: Tensor, new: KeyValues, positions: Tensor | None, rows: Rows | None
     ) -> tuple[Tensor, KeyValues]:
         keys, values = new
         if self.position is not None:
-            past = state["keys"].shape[2] if state is not None and "keys" in state else 0
             if positions is None:
-                positions = torch.arange(past, past + query.shape[2], device=query.device)
+                positions = torch.arange(query.shape[2], device=query.device) if rows is None else rows.positions_NT
             query, keys = self.position.rotate(query, positions), self.position.rotate(keys, positions)
-        if state is not None:
-            keys, values = state.extend("keys", keys), state.extend("values", values)
+        if rows is not None:
+            keys, values = rows.extend("keys", keys), rows.extend("values", values)
         return query, KeyValues(keys, values)
 
     def _split(self, x: Tensor) -> Tensor:

@@ -83,7 +83,7 @@ class Fitted(Protocol):
 
 @runtime_checkable
 class Decodable(Protocol):
-    """A model that generates text one token at a time; all that it remembers is in the state."""
+    """A model that generates text; all that it remembers is in the state, path by path (see `core.state`)."""
 
     coverage_site: str | None
     """The attention site whose weights say which inputs have been used up; None: there is none."""
@@ -91,10 +91,19 @@ class Decodable(Protocol):
     longest: int | None
     """The most tokens that either side may have, beginning and end tokens included; None: any number."""
 
-    def begin(self, inputs: Mapping[str, Tensor]) -> State:
-        """Read the inputs (`source` [B,S] and `source_mask` [B,S], say); the state before the first token."""
+    @property
+    def vocab_size(self) -> int:
+        """How many tokens it may choose from."""
         ...
 
-    def step(self, tokens: Tensor, state: State) -> Tensor:
-        """Take tokens [B,T] (integers) into the state; logits [B,V] of the token that comes next."""
+    def new_state(self, *, sources: int, paths: int, capacity: int) -> State:
+        """Room for so many sources and so many paths of `capacity` tokens each."""
+        ...
+
+    def read(self, inputs: Mapping[str, Tensor], state: State, sources_R: Tensor) -> None:
+        """Read the inputs (`source` [R,S] and `source_mask` [R,S], say), which become these sources of the state."""
+        ...
+
+    def step(self, tokens_NT: Tensor, counts_N: Tensor, paths_N: Tensor, state: State) -> Tensor:
+        """Take the first `counts` tokens of each row into its path; logits [N,V] of the token that comes next."""
         ...

@@ -1,107 +1,263 @@
-"""Decoding state: named tensors passed in and out of a model, never kept on a module.
+"""What a model remembers while it generates: named tensors passed in, never kept on a module.
 
-Key-value caches and recurrent states share this one interface, so that beams can be reordered and finished rows can
-leave without knowing which model runs, and one model can serve many requests at once. Dim 0 is the batch.
+Unfinished outputs are **paths**. Each lives in a slot with a length of its own, and a token's index in its slot is its
+position, so there is no padding on the left. What belongs to a **source** (the encoder's output, the keys and values of
+cross-attention) is held once a source, however many paths read from it. Key-value caches and recurrent states share
+this one interface, so that paths can be forked and freed without knowing which model runs.
+
+A model's step works on some of the paths, which `rows` describes:
+
+    rows = state.rows(paths_N, counts_N, n_tokens)
+    keys_NHKE = rows.extend("keys", new_NHTE)        # written at each path's own positions; everything so far
+    memory_RHSE = rows.of_sources("memory")          # a row for each source that these paths read from
+    rows.advance()                                   # the new tokens now belong to the paths
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from regard.core.errors import ShapeError, UnknownName
+from regard.core.errors import UnknownName, UsageError
 
 
 @dataclass
 class _Cell:
-    """One tensor; its buffer may have room past `length` along `dim`, so that growing by one copies nothing."""
+    """One tensor. `dim` is the axis whose length may grow: that of tokens, or of a source's parts; None: there is
+    none. `lengths` are those of the sources along it."""
 
     buffer: Tensor
-    fixed: bool = False
     dim: int | None = None
-    length: int = 0
-
-    @property
-    def tensor(self) -> Tensor:
-        return self.buffer if self.dim is None else self.buffer.narrow(self.dim, 0, self.length)
+    lengths: list[int] = field(default_factory=list)
 
 
 class State:
-    """Named tensors of one decoding run. `sub("encoder.0")` is the same state under a prefix."""
+    """Room for `sources` sources and `paths` paths of `capacity` tokens; all of it grows where that is not enough."""
 
-    def __init__(self, *, _cells: dict[str, _Cell] | None = None, _prefix: str = "") -> None:
-        self._cells: dict[str, _Cell] = {} if _cells is None else _cells
-        self._prefix = _prefix
+    def __init__(
+        self, *, sources: int = 0, paths: int = 1, capacity: int = 32, device: torch.device | str | None = None
+    ) -> None:
+        self.capacity = capacity
+        self.lengths_P = torch.zeros(paths, dtype=torch.long, device=device)
+        """How many tokens each path holds."""
+        self.source_P = torch.zeros(paths, dtype=torch.long, device=device)
+        """The source that each path reads from."""
+        self.n_sources = sources
+        self._of_tokens: dict[str, _Cell] = {}
+        self._of_paths: dict[str, _Cell] = {}
+        self._of_sources: dict[str, _Cell] = {}
+        self._latest_groups: tuple[list[int], Groups] | None = None
 
-    def sub(self, prefix: str) -> State:
-        return State(_cells=self._cells, _prefix=f"{self._prefix}{prefix}.")
+    def rows(self, paths_N: Tensor, counts_N: Tensor, n_tokens: int) -> Rows:
+        """These paths for one step in which each takes `counts_N` of `n_tokens` new tokens."""
+        return Rows(self, paths_N, counts_N, n_tokens)
 
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._prefix + name in self._cells
+    def groups(self, paths_N: Tensor) -> Groups:
+        """Which of these paths read from the same source."""
+        sources = self.source_P[paths_N].tolist()
+        if self._latest_groups is None or self._latest_groups[0] != sources:
+            self._latest_groups = sources, Groups(sources, paths_N.device)
+        return self._latest_groups[1]
 
-    def __iter__(self) -> Iterator[str]:
-        return (name.removeprefix(self._prefix) for name in self._cells if name.startswith(self._prefix))
+    def put_sources(self, name: str, sources_R: Tensor, tensor: Tensor, *, dim: int | None = None) -> None:
+        """What belongs to these sources. `dim` is the axis along which sources may have unlike lengths."""
+        index = _as_index(sources_R)
+        cell = self._of_sources.get(name)
+        if cell is None:
+            buffer = tensor.new_zeros(self.n_sources, *tensor.shape[1:])
+            cell = self._of_sources[name] = _Cell(buffer, dim, [0] * self.n_sources)
+        if dim is None:
+            cell.buffer[index] = tensor
+            return
+        length = tensor.shape[dim]
+        _lengthen(cell, length)
+        cell.buffer.narrow(dim, length, cell.buffer.shape[dim] - length)[index] = 0
+        cell.buffer.narrow(dim, 0, length)[index] = tensor
+        for source in sources_R.tolist():
+            cell.lengths[source] = length
 
-    def __getitem__(self, name: str) -> Tensor:
-        if name not in self:
-            raise UnknownName("state tensor", self._prefix + name, self._cells)
-        return self._cells[self._prefix + name].tensor
+    def fork(self, from_N: Tensor, to_N: Tensor) -> None:
+        """Path `to` becomes what path `from` is now; all are read before any is written."""
+        longest = int(self.lengths_P[from_N].max()) if len(from_N) else 0
+        for cell in self._of_tokens.values():
+            written = cell.buffer.narrow(2, 0, longest)
+            written[to_N] = written[from_N]
+        for cell in self._of_paths.values():
+            cell.buffer[to_N] = cell.buffer[from_N]
+        self.lengths_P[to_N] = self.lengths_P[from_N]
+        self.source_P[to_N] = self.source_P[from_N]
 
-    def __setitem__(self, name: str, tensor: Tensor) -> None:
-        self.put(name, tensor)
+    def move_sources(self, from_N: Tensor, to_N: Tensor) -> None:
+        """Source `to` becomes what `from` is now, and the paths that read from `from` read from `to`."""
+        pairs = list(zip(from_N.tolist(), to_N.tolist(), strict=True))
+        for cell in self._of_sources.values():
+            cell.buffer[to_N] = cell.buffer[from_N]
+            before = list(cell.lengths)
+            for old, new in pairs:
+                cell.lengths[new] = before[old]
+        moved = torch.arange(self.n_sources, device=from_N.device)
+        moved[from_N] = to_N
+        self.source_P = moved[self.source_P]
 
-    def put(self, name: str, tensor: Tensor, *, fixed: bool = False) -> None:
-        """Store a tensor. A `fixed` one is alike for all hypotheses of a row (the encoder's output, say): beams that
-        change places leave it alone, and only a change in the number of rows moves it."""
-        rows = self.rows
-        if rows is not None and tensor.shape[0] != rows and self._others(name):
-            raise ShapeError(f"state tensor {name!r} has another batch size", got=tensor.shape[0], expected=rows)
-        self._cells[self._prefix + name] = _Cell(tensor, fixed)
+    def begin(self, paths_N: Tensor, sources_N: Tensor | None = None) -> None:
+        """Paths without a token yet, which read from these sources."""
+        self.free(paths_N)
+        if sources_N is not None:
+            self.source_P[paths_N] = sources_N
 
-    def extend(self, name: str, new: Tensor, *, dim: int = -2) -> Tensor:
-        """Append along `dim` (time) and return everything so far."""
-        dim = dim % new.dim()
-        cell = self._cells.get(self._prefix + name)
-        if cell is None or new.requires_grad or cell.buffer.requires_grad:
-            whole = new if cell is None else torch.cat([cell.tensor, new], dim)
-            self._cells[self._prefix + name] = _Cell(whole, dim=dim, length=whole.shape[dim])
-            return whole
-        if cell.dim is None:
-            cell.dim, cell.length = dim, cell.buffer.shape[dim]
-        self._grow(cell, cell.length + new.shape[dim], dim)
-        cell.buffer.narrow(dim, cell.length, new.shape[dim]).copy_(new)
-        cell.length += new.shape[dim]
-        return cell.tensor
+    def free(self, paths_N: Tensor) -> None:
+        """These slots hold nothing any more."""
+        self.lengths_P[paths_N] = 0
+
+    def grow(self, capacity: int) -> None:
+        """Make room for paths of so many tokens."""
+        if capacity > self.capacity:
+            self.capacity = max(capacity, 2 * self.capacity)
+            for cell in self._of_tokens.values():
+                _lengthen(cell, self.capacity)
+
+
+class Rows:
+    """Some paths during one step: row n is path `paths_N[n]`, whose new tokens begin at position `starts_N[n]`.
+
+    Of the T new tokens of a row the first `counts_N` are real; what is computed for the others is never looked at.
+    """
+
+    def __init__(self, state: State, paths_N: Tensor, counts_N: Tensor, n_tokens: int) -> None:
+        self._index = _as_index(paths_N)
+        self.state, self.paths_N, self.counts_N = state, paths_N, counts_N
+        self.n_tokens, self._prefix = n_tokens, ""
+        self.starts_N = state.lengths_P[paths_N]
+        starts, counts = self.starts_N.tolist(), counts_N.tolist()
+        self.uniform_start: int | None = starts[0] if len(set(starts)) == 1 and set(counts) == {n_tokens} else None
+        """The position of every row's first new token, where all have the same and no row has fewer tokens."""
+        self.n_keys = max(starts) + n_tokens
+        state.grow(self.n_keys)
+
+    def sub(self, prefix: str) -> Rows:
+        """The same rows with names under a prefix."""
+        view = object.__new__(Rows)
+        view.__dict__ = {**self.__dict__, "_prefix": f"{self._prefix}{prefix}."}
+        return view
 
     @property
-    def rows(self) -> int | None:
-        """The batch size, or None while nothing is stored."""
-        return next((cell.buffer.shape[0] for cell in self._cells.values()), None)
+    def positions_NT(self) -> Tensor:
+        """The position of each new token; what is not real stands on the row's last real one."""
+        steps_T = torch.arange(self.n_tokens, device=self.starts_N.device)
+        return self.starts_N[:, None] + torch.minimum(steps_T, self.counts_N[:, None] - 1)
 
-    def reorder(self, index: Tensor) -> None:
-        """Row i becomes what row index[i] was (beams that live on); also repeats rows to open a beam."""
-        same_rows = index.shape[0] == self.rows
-        for cell in self._cells.values():
-            if not (cell.fixed and same_rows):
-                cell.buffer = cell.buffer.index_select(0, index)
+    def extend(self, name: str, new_NHTE: Tensor) -> Tensor:
+        """Write what the new tokens add and return everything so far [N,H,K,E]; K is the longest row's length."""
+        cell = self.state._of_tokens.get(self._prefix + name)
+        if cell is None:
+            heads, _, width = new_NHTE.shape[1:]
+            shape = len(self.state.lengths_P), heads, self.state.capacity, width
+            cell = self.state._of_tokens[self._prefix + name] = _Cell(new_NHTE.new_zeros(shape), dim=2)
+        if self.uniform_start is not None:
+            cell.buffer[self._index, :, self.uniform_start : self.n_keys] = new_NHTE
+        else:
+            # What is not real lands past the row's end, where the tokens that come next will overwrite it.
+            places_NT = self.starts_N[:, None] + torch.arange(self.n_tokens, device=self.starts_N.device)
+            cell.buffer[self.paths_N[:, None], :, places_NT] = new_NHTE.transpose(1, 2)
+        return cell.buffer[self._index, :, : self.n_keys]
 
-    def select(self, rows: Tensor) -> None:
-        """Keep only these rows (indices, or a boolean per row): finished ones leave the batch."""
-        index = rows.nonzero().flatten() if rows.dtype == torch.bool else rows
-        for cell in self._cells.values():
-            cell.buffer = cell.buffer.index_select(0, index)
+    def get(self, name: str, first: Tensor) -> Tensor:
+        """What a name holds for these paths [N,…]; `first` [N,…] for those without a token yet."""
+        cell = self.state._of_paths.get(self._prefix + name)
+        if cell is None:
+            return first
+        new_N = (self.starts_N == 0).view(-1, *[1] * (first.dim() - 1))
+        return torch.where(new_N, first, cell.buffer[self._index])
 
-    def _others(self, name: str) -> bool:
-        return any(known != self._prefix + name for known in self._cells)
+    def put(self, name: str, tensor: Tensor) -> None:
+        """Store what a name holds for these paths [N,…] from now on."""
+        cell = self.state._of_paths.get(self._prefix + name)
+        if cell is None:
+            shape = len(self.state.lengths_P), *tensor.shape[1:]
+            cell = self.state._of_paths[self._prefix + name] = _Cell(tensor.new_zeros(shape))
+        cell.buffer[self._index] = tensor
 
-    @staticmethod
-    def _grow(cell: _Cell, needed: int, dim: int) -> None:
-        if needed > cell.buffer.shape[dim]:
-            shape = list(cell.buffer.shape)
-            shape[dim] = max(2 * cell.length, needed, 16)
-            grown = cell.buffer.new_empty(shape)
-            grown.narrow(dim, 0, cell.length).copy_(cell.tensor)
-            cell.buffer = grown
+    @functools.cached_property
+    def groups(self) -> Groups:
+        """Which of these paths read from the same source."""
+        return self.state.groups(self.paths_N)
+
+    def of_sources(self, name: str) -> Tensor:
+        """What belongs to the sources of these paths [R,…], no longer than the longest of them."""
+        cell = self.state._of_sources.get(name)
+        if cell is None:
+            raise UnknownName("tensor of the sources", name, self.state._of_sources)
+        part = cell.buffer
+        if cell.dim is not None:
+            part = part.narrow(cell.dim, 0, max(cell.lengths[source] for source in self.groups.sources))
+        return part[self.groups.index]
+
+    def last(self, x_NTD: Tensor) -> Tensor:
+        """The part of each row's last real token [N,D]."""
+        if self.uniform_start is not None:
+            return x_NTD[:, -1]
+        return x_NTD[torch.arange(len(x_NTD), device=x_NTD.device), self.counts_N - 1]
+
+    def advance(self) -> None:
+        """The new tokens now belong to the paths."""
+        self.state.lengths_P[self.paths_N] = self.starts_N + self.counts_N
+
+
+class Groups:
+    """Rows that read from the same source stand together on the axis of queries: a source's keys are read once.
+
+    R sources, of which the one with the most rows has W of them.
+    """
+
+    def __init__(self, sources: list[int], device: torch.device) -> None:
+        order = {source: number for number, source in enumerate(sorted(set(sources)))}
+        counts = dict.fromkeys(order, 0)
+        lanes = []
+        for source in sources:
+            lanes.append(counts[source])
+            counts[source] += 1
+        self.sources, self.n_sources, self.width = list(order), len(order), max(counts.values(), default=0)
+        places = [order[source] * self.width + lane for source, lane in zip(sources, lanes, strict=True)]
+        self.index = _as_index(torch.tensor(self.sources, dtype=torch.long, device=device))
+        self.places_N = torch.tensor(places, dtype=torch.long, device=device)
+        """Where row n stands among the R·W places."""
+        self._in_order = places == list(range(self.n_sources * self.width))
+
+    def together(self, x_NHTE: Tensor) -> Tensor:
+        """[N,H,T,E] → [R,H,W·T,E]; places without a row hold zeros."""
+        if self.width == 1 and self._in_order:
+            return x_NHTE
+        if not self._in_order:
+            filled = x_NHTE.new_zeros(self.n_sources * self.width, *x_NHTE.shape[1:])
+            x_NHTE = filled.index_copy(0, self.places_N, x_NHTE)
+        return x_NHTE.unflatten(0, (self.n_sources, self.width)).transpose(1, 2).flatten(2, 3)
+
+    def apart(self, x_RHQE: Tensor) -> Tensor:
+        """[R,H,W·T,E] → [N,H,T,E]."""
+        if self.width == 1 and self._in_order:
+            return x_RHQE
+        x_NHTE = x_RHQE.unflatten(2, (self.width, -1)).transpose(1, 2).flatten(0, 1)
+        return x_NHTE if self._in_order else x_NHTE[self.places_N]
+
+
+def _as_index(rows: Tensor) -> Tensor | slice:
+    """A slice where the numbers follow one another, so that reading copies nothing."""
+    numbers = rows.tolist()
+    if not numbers:
+        raise UsageError("a step needs rows", got="none")
+    first = numbers[0]
+    return slice(first, first + len(numbers)) if numbers == list(range(first, first + len(numbers))) else rows
+
+
+def _lengthen(cell: _Cell, length: int) -> None:
+    """Make room along the cell's axis, filled with zeros: what was never written must not be NaN behind a mask."""
+    assert cell.dim is not None
+    if length > cell.buffer.shape[cell.dim]:
+        shape = list(cell.buffer.shape)
+        shape[cell.dim] = length
+        grown = cell.buffer.new_zeros(shape)
+        grown.narrow(cell.dim, 0, cell.buffer.shape[cell.dim]).copy_(cell.buffer)
+        cell.buffer = grown

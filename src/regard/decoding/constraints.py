@@ -8,32 +8,46 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+import torch
 from torch import Tensor
 
+from regard.core.search import Search
+from regard.decoding.paths import Paths
+from regard.decoding.request import SpecialTokens
 
-def forbid(log_probs_NV: Tensor, tokens: Iterable[int]) -> None:
-    """These tokens may come nowhere; numbers outside the vocabulary are passed over."""
+
+def constrain(log_probs_NV: Tensor, paths: Paths, search: Search, special: SpecialTokens) -> None:
+    """All that a search and the special tokens forbid. Lengths count what was generated, not what was forced."""
+    forbid(log_probs_NV, special.forbidden)
+    if search.min_length:
+        forbid(log_probs_NV, special.ends, paths.length_N - paths.prefix_N < search.min_length)
+    forbid_repeats(
+        log_probs_NV, paths.tokens_NT, search.no_repeat_ngram, ends=special.ends, counts_N=paths.length_N + 1
+    )
+
+
+def forbid(log_probs_NV: Tensor, tokens: Iterable[int], where_N: Tensor | None = None) -> None:
+    """These tokens may come nowhere, or not in some rows; numbers outside the vocabulary are passed over."""
     for token in tokens:
         if 0 <= token < log_probs_NV.shape[1]:
-            log_probs_NV[:, token] = -math.inf
+            log_probs_NV[slice(None) if where_N is None else where_N, token] = -math.inf
 
 
-def forbid_repeats(log_probs_NV: Tensor, tokens_NT: Tensor, n: int, *, ends: Sequence[int]) -> None:
-    """No n-gram of `tokens` may come again, unless an end token closes it."""
+def forbid_repeats(
+    log_probs_NV: Tensor, tokens_NT: Tensor, n: int, *, ends: Sequence[int], counts_N: Tensor | None = None
+) -> None:
+    """No n-gram of a row's first `counts` tokens may come again, unless an end token closes it."""
     if n == 0 or tokens_NT.shape[1] < n:
         return
+    if counts_N is None:
+        counts_N = torch.full((len(tokens_NT),), tokens_NT.shape[1], device=tokens_NT.device)
     grams_NWn = tokens_NT.unfold(1, n, 1)
-    last_N1n = tokens_NT[:, None, tokens_NT.shape[1] - n + 1 :]
-    again_NW = (grams_NWn[..., :-1] == last_N1n).all(-1)
+    back_m = torch.arange(n - 1, device=tokens_NT.device) - (n - 1)
+    last_N1m = tokens_NT.gather(1, (counts_N[:, None] + back_m).clamp_min(0))[:, None]
+    again_NW = (grams_NWn[..., :-1] == last_N1m).all(-1)
+    end_W = torch.arange(n, tokens_NT.shape[1] + 1, device=tokens_NT.device)
+    again_NW &= end_W <= counts_N[:, None]
     for token in ends:
         again_NW &= grams_NWn[..., -1] != token
     path_M, place_M = again_NW.nonzero(as_tuple=True)
     log_probs_NV[path_M, grams_NWn[path_M, place_M, -1]] = -math.inf
-
-
-def force(log_probs_NV: Tensor, token_N: Tensor) -> None:
-    """Where `token` is not negative it comes for certain: log-probability 0, whatever the model says."""
-    forced_M = (token_N >= 0).nonzero().flatten()
-    if len(forced_M):
-        log_probs_NV[forced_M] = -math.inf
-        log_probs_NV[forced_M, token_N[forced_M]] = 0.0

@@ -1,4 +1,4 @@
-"""The paths that have ended, as hypotheses: scored, and ranked within their row."""
+"""The paths that have ended, as hypotheses: scored, and ranked within their request."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from torch import Tensor
 
 from regard.core.search import Search
 from regard.decoding.paths import Paths
-from regard.decoding.request import Request
 from regard.decoding.result import Hypothesis, Ranking
 from regard.decoding.scoring import coverage, divisor, reachable
 
 
 class Finished:
-    """The rankings of all rows. `bar_B` is the bar of each row's ranking (see `Ranking.bar`)."""
+    """The rankings of the requests of one search, by their tickets."""
 
-    def __init__(self, request: Request, search: Search) -> None:
-        self._request, self._search = request, search
-        self._rankings = [Ranking(search.nbest) for _ in request.numbers]
-        self.bar_B = torch.full_like(request.limit_B, -math.inf, dtype=torch.float64)
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._rankings: dict[int, Ranking] = {}
 
-    @property
-    def results(self) -> list[list[Hypothesis]]:
-        return [ranking.best for ranking in self._rankings]
+    def take(self, ticket: int) -> list[Hypothesis]:
+        """What a request has, which is then forgotten."""
+        return self._rankings.pop(ticket, Ranking(1)).best
 
-    def add(self, paths: Paths, length: int, *, finished: bool) -> None:
-        """Rank paths; `length` counts the end token. Unfinished paths only fill up a row with too few finished ones."""
+    def add(self, paths: Paths, *, ended: bool) -> None:
+        """Rank paths: those that an end token closes, or unfinished ones, which only fill up a request with too few."""
         if not len(paths):
             return
-        score_N, bar_N = self._score(paths, length), self.bar_B[paths.row_N]
-        enters_N = (score_N > bar_N) if finished else (bar_N == -math.inf)
-        entering, rows = paths.at(enters_N), paths.row_N[enters_N].tolist()
-        facts = (entering.tokens_NT, score_N[enters_N], entering.log_prob_N)
-        for row, tokens, score, log_prob in zip(rows, *(fact.tolist() for fact in facts), strict=True):
-            self._rankings[row].add(Hypothesis(tokens, score, log_prob, finished))
-        self.bar_B[paths.row_N[enters_N]] = self.bar_B.new_tensor([self._rankings[row].bar for row in rows])
+        score_N, bar_N = self._score(paths, paths.length_N + int(ended)), self._bars(paths.ticket_N)
+        enters_N = (score_N > bar_N) if ended else (bar_N == -math.inf)
+        entering = paths.at(enters_N)
+        facts = entering.ticket_N.tolist(), score_N[enters_N].tolist(), entering.log_prob_N.tolist()
+        for tokens, ticket, score, log_prob in zip(entering.written(), *facts, strict=True):
+            ranking = self._rankings.setdefault(ticket, Ranking(self._search.nbest))
+            ranking.add(Hypothesis(tokens, score, log_prob, ended))
 
-    def settled(self, row_R: Tensor, log_prob_R: Tensor) -> Tensor:
-        """Which rows are done: their best live path, at this log-probability, can no longer enter the ranking."""
-        n_max_R = (self._request.limit_B - self._request.prefix_length_B)[row_R]
-        return reachable(log_prob_R, n_max_R, self._search) <= self.bar_B[row_R]
+    def settled(self, rows: Paths, log_prob_R: Tensor) -> Tensor:
+        """Which requests are done: their best live path, at this log-probability, can no longer enter the ranking."""
+        return reachable(log_prob_R, rows.limit_N - rows.prefix_N, self._search) <= self._bars(rows.ticket_N)
 
-    def _score(self, paths: Paths, length: int) -> Tensor:
-        n_N = length - self._request.prefix_length_B[paths.row_N]
-        score_N = paths.log_prob_N / divisor(n_N, self._search)
+    def _bars(self, ticket_N: Tensor) -> Tensor:
+        none = -math.inf
+        bars = [self._rankings[t].bar if t in self._rankings else none for t in ticket_N.tolist()]
+        return torch.tensor(bars, dtype=torch.float64, device=ticket_N.device)
+
+    def _score(self, paths: Paths, length_N: Tensor) -> Tensor:
+        score_N = paths.log_prob_N / divisor(length_N - paths.prefix_N, self._search)
         if paths.cover_NK is None:
             return score_N
-        real_NK = self._request.real_inputs(paths.cover_NK.shape[1])[paths.row_N]
-        return score_N + self._search.coverage_penalty * coverage(paths.cover_NK, real_NK)
+        return score_N + self._search.coverage_penalty * coverage(paths.cover_NK)

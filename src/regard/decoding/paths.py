@@ -1,40 +1,80 @@
-"""Unfinished outputs: one path for each row of the model's batch, all of the same length.
+"""Unfinished outputs, many at a time: tensors with a row for each path.
 
-A row of the request has one path (greedy), several that compete (beam), or several that do not (sampling).
+A request has one path (greedy), several that compete (beam), or several that do not (sampling). Paths may differ in
+length: each joined when its request did.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from regard.decoding.request import Request
+from regard.decoding.request import NONE
+
+_FACTS = ("ticket", "copy", "slot", "number", "seed", "limit", "prefix", "length")
+
+
+def _fact(name: str) -> property:
+    column = _FACTS.index(name)
+    return property(lambda paths: paths.facts_NF[:, column])
 
 
 @dataclass(frozen=True)
 class Paths:
-    """`copy` tells the independent draws of a row apart; `cover` is the attention each input has got, if asked for."""
+    """`tokens` holds the first token, then the prefix, then what was generated, and −1 past a path's own."""
 
-    row_N: Tensor
-    copy_N: Tensor
+    facts_NF: Tensor
     tokens_NT: Tensor
     log_prob_N: Tensor
     cover_NK: Tensor | None = None
+    """The attention that each input has got, if asked for; 1 where there is no input."""
+
+    ticket_N = _fact("ticket")
+    copy_N = _fact("copy")
+    """Which of a request's independent draws it is; −1 before they part."""
+    slot_N = _fact("slot")
+    number_N = _fact("number")
+    seed_N = _fact("seed")
+    limit_N = _fact("limit")
+    prefix_N = _fact("prefix")
+    length_N = _fact("length")
+    """Tokens so far, the prefix among them, the first token not."""
+
+    @classmethod
+    def start(cls, prompt: Sequence[int], device: torch.device, cover_K: Tensor | None = None, **facts: int) -> Paths:
+        """One path that has read its prompt."""
+        row = {**facts, "copy": NONE, "prefix": len(prompt) - 1, "length": len(prompt) - 1}
+        return cls(
+            torch.tensor([[row[name] for name in _FACTS]], device=device),
+            torch.tensor([list(prompt)], device=device),
+            torch.zeros(1, dtype=torch.float64, device=device),
+            None if cover_K is None else cover_K[None],
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[Paths]) -> Paths:
+        """Several in one, in order."""
+        if len(parts) == 1:
+            return parts[0]
+        covers = [part.cover_NK for part in parts if part.cover_NK is not None]
+        return cls(
+            torch.cat([part.facts_NF for part in parts]),
+            _stacked([part.tokens_NT for part in parts], NONE),
+            torch.cat([part.log_prob_N for part in parts]),
+            _stacked(covers, 1.0) if covers else None,
+        )
 
     def __len__(self) -> int:
-        return len(self.row_N)
-
-    @property
-    def length(self) -> int:
-        return self.tokens_NT.shape[1]
+        return len(self.facts_NF)
 
     def at(self, index_M: Tensor) -> Paths:
         """The paths with these indices, or where a flag is True."""
         return Paths(
-            self.row_N[index_M],
-            self.copy_N[index_M],
+            self.facts_NF[index_M],
             self.tokens_NT[index_M],
             self.log_prob_N[index_M],
             None if self.cover_NK is None else self.cover_NK[index_M],
@@ -45,11 +85,34 @@ class Paths:
         return replace(self, log_prob_N=log_prob_N)
 
     def extend(self, token_N: Tensor, log_prob_N: Tensor) -> Paths:
-        return replace(self, tokens_NT=torch.cat([self.tokens_NT, token_N[:, None]], 1), log_prob_N=log_prob_N)
+        """Each a token longer."""
+        if not len(self):
+            return self
+        end_N = self.length_N + 1
+        tokens_NT = F.pad(self.tokens_NT, (0, 1), value=NONE)
+        tokens_NT[torch.arange(len(self), device=end_N.device), end_N] = token_N
+        facts_NF = self.facts_NF.clone()
+        facts_NF[:, _FACTS.index("length")] = end_N
+        return Paths(facts_NF, tokens_NT[:, : int(end_N.max()) + 1], log_prob_N, self.cover_NK)
+
+    def having(self, name: str, values_N: Tensor) -> Paths:
+        """The same paths with another value of one fact."""
+        facts_NF = self.facts_NF.clone()
+        facts_NF[:, _FACTS.index(name)] = values_N
+        return replace(self, facts_NF=facts_NF)
+
+    @property
+    def last_N(self) -> Tensor:
+        """The newest token of each."""
+        return self.tokens_NT.gather(1, self.length_N[:, None])[:, 0]
+
+    def written(self) -> list[list[int]]:
+        """The tokens of each, without the first."""
+        pairs = zip(self.tokens_NT.tolist(), self.length_N.tolist(), strict=True)
+        return [tokens[1 : length + 1] for tokens, length in pairs]
 
 
-def start(request: Request) -> Paths:
-    """One path a row, which holds as much of the forced prefixes as can be read at once."""
-    row_N = torch.arange(len(request.numbers), device=request.limit_B.device)
-    tokens_NT = request.prefix_BP[:, : request.common]
-    return Paths(row_N, torch.zeros_like(row_N), tokens_NT, torch.zeros_like(row_N, dtype=torch.float64))
+def _stacked(parts: Sequence[Tensor], value: float) -> Tensor:
+    """Rows of unlike lengths under one another."""
+    longest = max(part.shape[1] for part in parts)
+    return torch.cat([F.pad(part, (0, longest - part.shape[1]), value=value) for part in parts])

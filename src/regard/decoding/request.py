@@ -1,49 +1,34 @@
-"""What a call of `decode` asks for: the special tokens, and each row's limit, forced prefix and number, all checked."""
+"""What is asked of a decoder: one input, how to search, and what the output must begin with."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from regard.core.batch import pad as pad_sequences
-from regard.core.errors import ShapeError, UsageError
+from regard.core.contracts import Decodable
+from regard.core.errors import LengthError, UsageError
 from regard.core.search import Search
 
-_FREE = -1  # no token has this number, so that it can stand for "none": also for an end or padding that does not exist
+NONE = -1  # no token has this number, so that it can stand for one that does not exist
 
 
 @dataclass(frozen=True)
-class Request:
-    """One call of `decode`; tensors have a place for each row."""
+class SpecialTokens:
+    """Tokens that any of the outputs end with, and those that are never generated."""
 
-    first_B: Tensor
-    """The token that each row begins with, which is no part of the output."""
-    forbidden: frozenset[int]
-    """Never generated: the first token, where it is the same for all by design, and padding."""
     ends: tuple[int, ...]
-    """Tokens that end an output; none where there is no such token."""
-    limit_B: Tensor
-    prefix_BP: Tensor
-    """Forced tokens, −1 beyond a row's own."""
-    prefix_length_B: Tensor
-    numbers: tuple[int, ...]
-    """By which number a row is drawn for: its place, unless the caller says otherwise."""
-    lengths_B: Tensor | None
-    source_mask_BS: Tensor | None
+    forbidden: frozenset[int] = frozenset()
 
-    @property
-    def common(self) -> int:
-        """How much of the prefixes can be read at once: what all rows have, but for a last token within the limit."""
-        return int(torch.minimum(self.prefix_length_B, self.limit_B - 1).min())
-
-    def forced(self, step: int, row_N: Tensor) -> Tensor:
-        """The token that must come at this step [N], −1 where the search is free."""
-        if step >= self.prefix_BP.shape[1]:
-            return torch.full_like(row_N, _FREE)
-        return self.prefix_BP[row_N, step]
+    @classmethod
+    def of(cls, *, bos: int | Sequence[int], eos: int | Sequence[int], pad: int) -> SpecialTokens:
+        """`bos` is forbidden where it is the same for all by design; −1 stands for a token that does not exist."""
+        ends = tuple(token for token in ([eos] if isinstance(eos, int) else eos) if token != NONE)
+        # Some vocabularies use one token for several ends, so the end token is exempt.
+        return cls(ends, frozenset({pad, bos} if isinstance(bos, int) else {pad}) - set(ends))
 
     def is_end(self, tokens: Tensor) -> Tensor:
         """Which of these tokens end an output."""
@@ -51,87 +36,75 @@ class Request:
             return tokens == self.ends[0]
         return torch.isin(tokens, torch.tensor(self.ends, dtype=tokens.dtype, device=tokens.device))
 
-    def check_tokens(self, vocab: int) -> None:
-        """The end token and the forced ones must be tokens that the model knows."""
-        groups = {
-            "end token": list(self.ends),
-            "forced prefix": self.prefix_BP[self.prefix_BP != _FREE].tolist(),
-        }
-        for name, tokens in groups.items():
-            outside = [token for token in tokens if not 0 <= token < vocab]
-            if outside:
-                raise UsageError(
-                    f"the {name} is outside the model's vocabulary",
-                    got=outside[0],
-                    expected=f"0 to {vocab - 1}",
-                    remedy="Use the tokenizer that the model was trained with.",
-                )
 
-    def real_inputs(self, n_keys: int) -> Tensor:
-        """Which of the inputs that are attended to are no padding [B,K]."""
-        if self.source_mask_BS is not None and self.source_mask_BS.shape[1] == n_keys:
-            return self.source_mask_BS.bool()
-        keys_K = torch.arange(n_keys, device=self.limit_B.device)
-        lengths_B = torch.full_like(self.limit_B, n_keys) if self.lengths_B is None else self.lengths_B
-        return keys_K < lengths_B[:, None]
+@dataclass(frozen=True, eq=False)
+class Request:
+    """One output, or the `search.nbest` of them, to be generated."""
 
+    search: Search
+    first: int
+    """The token that it begins with, which is no part of the output."""
+    prefix: Sequence[int] = ()
+    """Tokens that the output must begin with."""
+    inputs: Mapping[str, Tensor] = field(default_factory=dict)
+    """What the model reads first, without a batch axis: `source` [S] and `source_mask` [S], say."""
+    source_length: int | None = None
+    """Limits the output, unless `search.max_length` does."""
+    number: int = 0
+    """What is drawn at random follows from the seed and this number, whatever runs beside it."""
+    deadline: float | None = None
+    """By `time.monotonic()`: then what there is counts as the output, unfinished."""
 
-def make_request(
-    inputs: Mapping[str, Tensor],
-    search: Search,
-    special: tuple[int | Sequence[int], int | Sequence[int], int],
-    lengths: Tensor | None,
-    prefixes: Sequence[Sequence[int]] | None,
-    rows: Sequence[int] | None,
-) -> Request:
-    """`special` is bos, eos, pad; −1 where there is no such token. A bos for each row may be any token."""
-    bos, eos, pad = special
-    ends = tuple(token for token in ([eos] if isinstance(eos, int) else eos) if token != _FREE)
-    size = _size(inputs, lengths, prefixes, rows)
-    device = next((tensor.device for tensor in inputs.values()), torch.device("cpu"))
-    if lengths is None and search.max_length is None:
-        raise UsageError("nothing says how long an output may be", remedy="Set max_length, or give source lengths.")
-    limits = [search.limit(length) for length in (lengths.tolist() if lengths is not None else [0] * size)]
-    forced = [list(prefix) for prefix in prefixes] if prefixes is not None else [[] for _ in limits]
-    _check_prefixes(forced, limits)
-    prefix_BP, _ = pad_sequences(forced, value=_FREE)
-    firsts = [bos] * size if isinstance(bos, int) else list(bos)
-    if len(firsts) != size:
-        raise ShapeError("a first token is needed for each row", got=len(firsts), expected=size)
-    return Request(
-        first_B=torch.tensor(firsts, dtype=torch.int64, device=device),
-        # Some vocabularies use one token for several ends, so the end token is exempt.
-        forbidden=frozenset({pad, bos} if isinstance(bos, int) else {pad}) - set(ends),
-        ends=ends,
-        limit_B=torch.tensor(limits, dtype=torch.int64, device=device),
-        prefix_BP=prefix_BP.to(device),
-        prefix_length_B=torch.tensor([len(prefix) for prefix in forced], dtype=torch.int64, device=device),
-        numbers=tuple(range(size)) if rows is None else tuple(rows),
-        lengths_B=None if lengths is None else lengths.to(device),
-        source_mask_BS=inputs.get("source_mask"),
-    )
+    @property
+    def prompt(self) -> list[int]:
+        """All that is read before the first token is chosen."""
+        return [self.first, *self.prefix]
+
+    @property
+    def width(self) -> int:
+        """How many paths it may have at a time."""
+        return self.search.nbest if self.search.sample else self.search.beam
+
+    def limit(self, longest: int | None) -> int:
+        """The most tokens of an output, its prefix included; `longest` is how many the model can read."""
+        if self.source_length is None and self.search.max_length is None:
+            raise UsageError("nothing says how long an output may be", remedy="Set max_length, or give source lengths.")
+        limit = self.search.limit(self.source_length or 0)
+        return limit if longest is None else min(limit, longest)
+
+    def seed(self) -> int:
+        """The search's seed, or one from the system's randomness."""
+        return secrets.randbits(62) if self.search.seed is None else self.search.seed
 
 
-def _size(inputs: Mapping[str, Tensor], *others: Tensor | Sequence[object] | None) -> int:
-    names = [*inputs, "lengths", "prefixes", "rows"]
-    given = zip(names, (*inputs.values(), *others), strict=True)
-    sizes = {name: len(rows) for name, rows in given if rows is not None}
-    if len(set(sizes.values())) > 1:
-        got = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        raise ShapeError("the inputs differ in how many rows they have", got=got, expected="one number of rows")
-    if not sizes:
-        raise UsageError("nothing says how many rows to generate", remedy="Give inputs, lengths or prefixes.")
-    return next(iter(sizes.values()))
-
-
-def _check_prefixes(prefixes: list[list[int]], limits: list[int]) -> None:
-    for row, (prefix, limit) in enumerate(zip(prefixes, limits, strict=True)):
-        if len(prefix) > limit:
+def check_request(request: Request, model: Decodable, special: SpecialTokens, row: int) -> None:
+    """Refuse what the model cannot do, in words of whoever asked."""
+    if request.search.coverage_penalty and model.coverage_site is None:
+        raise UsageError(
+            "this model has no attention that tells which inputs are used up", remedy="Set coverage_penalty to 0."
+        )
+    longest, wanted = getattr(model, "longest", None), request.limit(None)
+    if len(request.prefix) > wanted:
+        raise UsageError(
+            f"the forced prefix of row {row} is longer than its output may be",
+            got=f"{len(request.prefix)} tokens",
+            expected=f"at most {wanted}",
+            remedy="Raise max_length (or max_extra), or shorten the prefix.",
+        )
+    if longest is not None and len(request.prefix) > longest:
+        raise LengthError(
+            f"the forced prefix of row {row} is longer than the model can read",
+            got=f"{len(request.prefix)} tokens",
+            expected=f"at most {longest}",
+            remedy="Shorten it.",
+        )
+    if min(request.prefix, default=0) < 0:
+        raise UsageError(f"the forced prefix of row {row} holds a negative token", got=min(request.prefix))
+    for name, tokens in (("end token", special.ends), ("forced prefix", request.prefix)):
+        if outside := [token for token in tokens if not 0 <= token < model.vocab_size]:
             raise UsageError(
-                f"the forced prefix of row {row} is longer than its output may be",
-                got=f"{len(prefix)} tokens",
-                expected=f"at most {limit}",
-                remedy="Raise max_length (or max_extra), or shorten the prefix.",
+                f"the {name} is outside the model's vocabulary",
+                got=outside[0],
+                expected=f"0 to {model.vocab_size - 1}",
+                remedy="Use the tokenizer that the model was trained with.",
             )
-        if min(prefix, default=0) < 0:
-            raise UsageError(f"the forced prefix of row {row} holds a negative token", got=min(prefix))

@@ -1,4 +1,4 @@
-"""What a search returns, and the ranking of a row's best hypotheses during the search."""
+"""What a search returns, and the ranking of a request's best hypotheses during the search."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Hypothesis:
 
 
 class Ranking:
-    """The n best hypotheses of one row: finished ones before others, then by score; of equals the first added."""
+    """The n best hypotheses of one request: finished ones before others, then by score; of equals the first added."""
 
     def __init__(self, size: int) -> None:
         self._size, self._best = size, list[Hypothesis]()

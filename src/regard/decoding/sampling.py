@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import secrets
 from hashlib import blake2b
 
 import torch
@@ -21,7 +20,6 @@ from torch import Tensor
 
 from regard.core.search import Search
 from regard.decoding.paths import Paths
-from regard.decoding.request import Request
 
 _COLDEST = 1e-300
 _SIZES = (256, 2048, 16384)
@@ -51,21 +49,21 @@ def candidates(log_probs_NV: Tensor, search: Search) -> tuple[Tensor, Tensor | N
 
 
 class Draw:
-    """A way to choose for `greedy.IndependentPaths`. Without a seed, one is made up, from the system's randomness."""
+    """A way to choose for `greedy.IndependentPaths`."""
 
-    def __init__(self, search: Search, request: Request) -> None:
-        self._search, self._numbers = search, request.numbers
-        self._seed = secrets.randbits(63) if search.seed is None else search.seed
+    def __init__(self, search: Search) -> None:
+        self._search = search
 
     def __call__(self, log_probs_NV: Tensor, paths: Paths) -> Tensor:
         probs_NC, token_NC = candidates(log_probs_NV, self._search)
-        place_N1 = pick(probs_NC, self._uniforms(paths).to(probs_NC.device))
+        place_N1 = pick(probs_NC, _uniforms(paths).to(probs_NC.device))
         return (place_N1 if token_NC is None else token_NC.gather(1, place_N1))[:, 0]
 
-    def _uniforms(self, paths: Paths) -> Tensor:
-        pairs = zip(paths.row_N.tolist(), paths.copy_N.tolist(), strict=True)
-        numbers = [uniform(self._seed, self._numbers[row], copy, paths.length) for row, copy in pairs]
-        return torch.tensor(numbers, dtype=torch.float64)
+
+def _uniforms(paths: Paths) -> Tensor:
+    facts = paths.seed_N, paths.number_N, paths.copy_N, paths.length_N
+    numbers = [uniform(*row) for row in zip(*(fact.tolist() for fact in facts), strict=True)]
+    return torch.tensor(numbers, dtype=torch.float64)
 
 
 def pick(probs_NC: Tensor, uniform_N: Tensor) -> Tensor:

@@ -23,10 +23,9 @@ def divisor(n: Tensor, search: Search) -> Tensor:
     return base**search.length_penalty
 
 
-def coverage(attended_NK: Tensor, real_NK: Tensor) -> Tensor:
-    """cp [N], at most 0, from the attention that each input has got so far; only `real` inputs count."""
-    logs_NK = attended_NK.double().clamp(min=_LEAST, max=1.0).log()
-    return torch.where(real_NK, logs_NK, 0.0).sum(-1)
+def coverage(attended_NK: Tensor) -> Tensor:
+    """cp [N], at most 0, from the attention that each input has got so far; 1 where there is no input adds nothing."""
+    return attended_NK.double().clamp(min=_LEAST, max=1.0).log().sum(-1)
 
 
 def reachable(log_prob: Tensor, n_max: Tensor, search: Search) -> Tensor:

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from regard.attention.heads import KeyValues, MultiHead
 from regard.attention.masks import Mask
 from regard.core import taps
-from regard.core.state import State
+from regard.core.state import Rows
 from regard.layers.residual import Residual
 
 
 class EncoderBlock(nn.Module):
-    """Self-attention and a feed-forward net; with a causal mask and a state it is a decoder-only block."""
+    """Self-attention and a feed-forward net; with a causal mask and `rows` it is a decoder-only block."""
 
     def __init__(self, attention: MultiHead, feedforward: nn.Module, residual: Callable[[], Residual]) -> None:
         super().__init__()
@@ -35,9 +35,9 @@ class EncoderBlock(nn.Module):
         *,
         mask: Tensor | Mask | None = None,
         positions: Tensor | None = None,
-        state: State | None = None,
+        rows: Rows | None = None,
     ) -> Float[Tensor, "B T D"]:
-        x = self.around_self(x, lambda y: self.self(y, mask=mask, positions=positions, state=state))
+        x = self.around_self(x, lambda y: self.self(y, mask=mask, positions=positions, rows=rows))
         x = self.around_feedforward(x, self.feedforward)
         return taps.point(self.site, x)
 
@@ -61,10 +61,11 @@ class DecoderBlock(nn.Module):
         mask: Tensor | Mask | None = None,
         memory_mask: Tensor | Mask | None = None,
         positions: Tensor | None = None,
-        state: State | None = None,
+        rows: Rows | None = None,
     ) -> Float[Tensor, "B T D"]:
-        x = self.around_self(x, lambda y: self.self(y, mask=mask, positions=positions, state=state))
-        x = self.around_cross(x, lambda y: self.cross(y, memory, mask=memory_mask))
+        groups = None if rows is None else rows.groups
+        x = self.around_self(x, lambda y: self.self(y, mask=mask, positions=positions, rows=rows))
+        x = self.around_cross(x, lambda y: self.cross(y, memory, mask=memory_mask, groups=groups))
         x = self.around_feedforward(x, self.feedforward)
         return taps.point(self.site, x)
 

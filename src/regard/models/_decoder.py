@@ -14,10 +14,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.causal_positions import causal_positions
+from regard.attention.causal_positions import causal_positions, step_positions
+from regard.attention.masks import Mask
 from regard.core import taps
 from regard.core.output import Output
-from regard.core.state import State
+from regard.core.state import Rows, State
 from regard.layers.embedding import TiedOutput, TokenEmbedding
 
 Head = Literal["tokens", "classes"]
@@ -62,15 +63,16 @@ class Decoder(nn.Module):
         input_ids: Int[Tensor, "B T"],
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
-        state: State | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """What stands before the output layer; with a `state`, after all the tokens that it has seen."""
-        past = state["0.self.keys"].shape[2] if state is not None and "0.self.keys" in state else 0
-        positions, mask = causal_positions(input_ids, attention_mask, position_ids, past, reach=self.reach)
+        """What stands before the output layer."""
+        positions, mask = causal_positions(input_ids, attention_mask, position_ids, reach=self.reach)
+        return self._run(input_ids, positions, mask)
+
+    def _run(self, input_ids: Tensor, positions: Tensor, mask: Mask, rows: Rows | None = None) -> Tensor:
         x = taps.point("decoder.input", self.embed(input_ids, positions))
         for index, block in enumerate(self.decoder):
-            layer_state = None if state is None else state.sub(f"{index}.self")
-            x = block(x, mask=mask, positions=positions, state=layer_state)
+            layer = None if rows is None else rows.sub(f"{index}.self")
+            x = block(x, mask=mask, positions=positions, rows=layer)
         return self.norm(x)
 
     def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
@@ -81,12 +83,23 @@ class Decoder(nn.Module):
         """The vectors that the first block reads."""
         return self.embedding(input_ids)
 
-    def begin(self, inputs: Mapping[str, Tensor]) -> State:
-        """Nothing is read before the first token."""
-        return State()
+    @property
+    def vocab_size(self) -> int:
+        return int(self.config.vocab_size)
 
-    def step(self, tokens: Int[Tensor, "B T"], state: State) -> Float[Tensor, "B V"]:
-        return self.output(self.states(tokens, state=state)[:, -1])
+    def new_state(self, *, sources: int, paths: int, capacity: int) -> State:
+        return State(sources=sources, paths=paths, capacity=capacity, device=self.embedding.weight.device)
+
+    def read(self, inputs: Mapping[str, Tensor], state: State, sources_R: Tensor) -> None:
+        """Nothing is read before the first token."""
+
+    def step(
+        self, tokens_NT: Int[Tensor, "N T"], counts_N: Tensor, paths_N: Tensor, state: State
+    ) -> Float[Tensor, "N V"]:
+        rows = state.rows(paths_N, counts_N, tokens_NT.shape[1])
+        hidden = self._run(tokens_NT, *step_positions(rows, reach=self.reach), rows)
+        rows.advance()
+        return self.output(rows.last(hidden))
 
 
 def last_real_state(hidden: Float[Tensor, "B T D"], attention_mask: Tensor | None) -> Float[Tensor, "B D"]:

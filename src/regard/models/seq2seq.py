@@ -22,14 +22,14 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention import Attended, Gaussian, Mask, attend, make_chooser, make_score, window
+from regard.attention import Attended, Gaussian, Mask, around, attend, make_chooser, make_score, window
 from regard.attention.choosers.hard import MovingBaseline
 from regard.attention.predicted_window import PredictedWindow
 from regard.attention.scores import PreparedKeys
 from regard.core import taps
 from regard.core.config import Config
 from regard.core.output import Output
-from regard.core.state import State
+from regard.core.state import Groups, State
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import TiedOutput, TokenEmbedding
 from regard.layers.recurrent import Recurrent, RecurrentState
@@ -69,6 +69,10 @@ class Memory:
     values: Tensor
     real: Tensor
     lengths: Tensor
+
+
+# The parts of a memory, and the axis along which sources differ in length.
+_MEMORY: dict[str, int | None] = {"keys": 2, "values": 2, "real": 1, "lengths": None}
 
 
 class Seq2seq(nn.Module):
@@ -161,55 +165,93 @@ class Seq2seq(nn.Module):
         """Logits of target states."""
         return self.output(hidden)
 
-    def begin(self, inputs: Mapping[str, Tensor]) -> State:
-        memory, first = self.encode(inputs["source"], inputs["source_mask"])
-        state = State()
-        for name in ("keys", "values", "real", "lengths"):
-            state.put(f"memory.{name}", getattr(memory, name), fixed=True)
-        for name, part in first.items():
-            state[f"decoder.{name}"] = part
-        state["fed"] = self._nothing_fed(memory)
-        state["time"] = torch.zeros(len(memory.real), dtype=torch.long, device=memory.real.device)
-        return state
+    @property
+    def vocab_size(self) -> int:
+        """Of what is written."""
+        return self.config.target_vocab
 
-    def step(self, tokens: Int[Tensor, "B T"], state: State) -> Float[Tensor, "B V"]:
-        memory = Memory(*(state[f"memory.{name}"] for name in ("keys", "values", "real", "lengths")))
-        recurrent = {name: state[f"decoder.{name}"] for name in self.decoder.empty_state(1)}
-        out, start = state["fed"], int(state["time"][0])
-        for t, x_t in enumerate(self.dropout(self.target_embedding(tokens)).unbind(1), start):
-            out, recurrent, _ = self._advance(x_t, recurrent, out, memory, t)
+    def new_state(self, *, sources: int, paths: int, capacity: int) -> State:
+        return State(sources=sources, paths=paths, capacity=capacity, device=self.target_embedding.weight.device)
+
+    def read(self, inputs: Mapping[str, Tensor], state: State, sources_R: Tensor) -> None:
+        memory, first = self.encode(inputs["source"], inputs["source_mask"])
+        for name, dim in _MEMORY.items():
+            alike = self.config.attention == "none" and dim == 2  # one context, whatever the source's length
+            state.put_sources(f"memory.{name}", sources_R, getattr(memory, name), dim=None if alike else dim)
+        for name, part in first.items():
+            state.put_sources(f"first.{name}", sources_R, part)
+
+    def step(
+        self, tokens_NT: Int[Tensor, "N T"], counts_N: Tensor, paths_N: Tensor, state: State
+    ) -> Float[Tensor, "N V"]:
+        rows = state.rows(paths_N, counts_N, tokens_NT.shape[1])
+        groups = rows.groups
+        memory = Memory(*(rows.of_sources(f"memory.{name}") for name in _MEMORY))
+        numbers_N = groups.places_N // groups.width  # of each row's source among those in the memory
+        recurrent = {
+            name: rows.get(f"decoder.{name}", rows.of_sources(f"first.{name}")[numbers_N])
+            for name in self.decoder.empty_state(1)
+        }
+        out = rows.get("fed", memory.values.new_zeros(len(numbers_N), self.config.d_embedding))
+        for t, x_t in enumerate(self.dropout(self.target_embedding(tokens_NT)).unbind(1)):
+            time = rows.starts_N + t if rows.uniform_start is None else rows.uniform_start + t
+            new_out, new_recurrent, _ = self._advance(x_t, recurrent, out, memory, time, groups)
+            if rows.uniform_start is not None:
+                out, recurrent = new_out, new_recurrent
+                continue
+            real_N = t < counts_N  # a row without a token here stays as it is
+            out = torch.where(real_N[:, None], new_out, out)
+            recurrent = {name: torch.where(real_N[:, None, None], new_recurrent[name], recurrent[name])
+                         for name in recurrent}  # fmt: skip
         for name, part in recurrent.items():
-            state[f"decoder.{name}"] = part
-        state["fed"], state["time"] = out, state["time"] + tokens.shape[1]
+            rows.put(f"decoder.{name}", part)
+        rows.put("fed", out)
+        rows.advance()
         return self.output(out)
 
     def _advance(
-        self, x: Tensor, state: RecurrentState, fed: Tensor, memory: Memory, t: int
+        self,
+        x: Tensor,
+        state: RecurrentState,
+        fed: Tensor,
+        memory: Memory,
+        t: int | Tensor,
+        groups: Groups | None = None,
     ) -> tuple[Tensor, RecurrentState, Attended | None]:
-        """One step: from y_{t−1} and s_{t−1} to s̃_t and s_t."""
+        """One step: from y_{t−1} and s_{t−1} to s̃_t and s_t. With `groups` several rows read from one memory."""
         config = self.config
         if config.attention == "none":
             context = memory.values[:, 0, 0]
+            context = context if groups is None else context[groups.places_N // groups.width]
             out, state = self.decoder.step(torch.cat([x, context], -1), state)
             return self._combine(context, out, x), state, None
         if config.attention == "bahdanau":
-            attended = self._look(state["hidden"][:, -1:], memory, start=t)
-            context = attended.context[:, 0, 0]
+            attended = self._look(state["hidden"][:, -1:], memory, start=t, groups=groups)
+            context = _context(attended, groups)
             out, state = self.decoder.step(torch.cat([x, context], -1), state)
         else:
             out, state = self.decoder.step(torch.cat([x, fed], -1) if config.input_feeding else x, state)
-            attended = self._look(out.unsqueeze(1), memory, start=t)
-            context = attended.context[:, 0, 0]
+            attended = self._look(out.unsqueeze(1), memory, start=t, groups=groups)
+            context = _context(attended, groups)
         return self._combine(context, out, x), state, attended
 
-    def _look(self, query: Float[Tensor, "B Q E"], memory: Memory, *, start: int) -> Attended:
+    def _look(
+        self, query: Float[Tensor, "B Q E"], memory: Memory, *, start: int | Tensor, groups: Groups | None = None
+    ) -> Attended:
         mask, gain = Mask(keys=memory.real), None
         query = query.unsqueeze(1)
-        if self.config.reach == "local_m":
+        if self.config.reach == "local_m" and isinstance(start, int) and groups is None:
             mask = mask & window(self.config.radius, start=start)
-        elif self.centre is not None:
-            around: tuple[Mask, Gaussian] = self.centre(query, memory.lengths)
-            mask, gain = mask & around[0], around[1]
+        elif self.config.reach == "local_m":
+            times_N = start if isinstance(start, Tensor) else torch.full((len(query),), start, device=query.device)
+            centre = times_N.to(query.dtype)[:, None, None, None]
+            centre = centre if groups is None else groups.together(centre)
+            mask = mask & around(centre.squeeze(-1), self.config.radius)
+        if groups is not None:
+            query = groups.together(query)
+        if self.centre is not None:
+            predicted: tuple[Mask, Gaussian] = self.centre(query, memory.lengths)
+            mask, gain = mask & predicted[0], predicted[1]
         score, chooser = PreparedKeys(self.score), self.chooser
         return attend(
             query, memory.keys, memory.values, score=score, mask=mask, chooser=chooser, gain=gain, site=self.site
@@ -220,3 +262,9 @@ class Seq2seq(nn.Module):
 
     def _nothing_fed(self, memory: Memory) -> Tensor:
         return memory.values.new_zeros(len(memory.real), self.config.d_embedding)
+
+
+def _context(attended: Attended, groups: Groups | None) -> Float[Tensor, "N E"]:
+    """What each row's one query got."""
+    context = attended.context if groups is None else groups.apart(attended.context)
+    return context[:, 0, 0]

@@ -24,6 +24,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention import Mask, causal
+from regard.attention.causal_positions import step_positions
 from regard.attention.heads import KeyValues, MultiHead
 from regard.attention.positions import Position, make_position
 from regard.attention.positions.sinusoidal import Sinusoidal
@@ -31,7 +32,7 @@ from regard.core import taps
 from regard.core.config import Config
 from regard.core.errors import ShapeError
 from regard.core.output import Output
-from regard.core.state import State
+from regard.core.state import Rows, State
 from regard.layers.block import DecoderBlock, EncoderBlock, stack
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import TiedOutput, TokenEmbedding
@@ -146,31 +147,44 @@ class Transformer(nn.Module):
         """The logits that a decoder block's output would give if it were the last."""
         return self.output(self.decoder_norm(hidden))
 
-    def begin(self, inputs: Mapping[str, Tensor]) -> State:
-        """Encode the source; each decoder layer's keys and values of it are prepared once for the whole decoding."""
-        state, memory = State(), self.encode(inputs["source"], inputs["source_mask"])
-        state.put("source_mask", inputs["source_mask"], fixed=True)
-        for index, block in enumerate(self._decoder_blocks):
-            for name, tensor in block.cross.prepare(memory)._asdict().items():
-                state.put(f"{index}.memory.{name}", tensor, fixed=True)
-        return state
+    @property
+    def vocab_size(self) -> int:
+        """Of what is written."""
+        return self.config.target_vocab
 
-    def step(self, tokens: Int[Tensor, "B T"], state: State) -> Float[Tensor, "B V"]:
+    def new_state(self, *, sources: int, paths: int, capacity: int) -> State:
+        return State(sources=sources, paths=paths, capacity=capacity, device=self.target_embedding.weight.device)
+
+    def read(self, inputs: Mapping[str, Tensor], state: State, sources_R: Tensor) -> None:
+        """Encode the sources; each decoder layer's keys and values of them are prepared once for the whole decoding."""
+        memory = self.encode(inputs["source"], inputs["source_mask"])
+        state.put_sources("source_mask", sources_R, inputs["source_mask"], dim=1)
+        for index, block in enumerate(self._decoder_blocks):
+            for name, part in block.cross.prepare(memory)._asdict().items():
+                state.put_sources(f"{index}.cross.{name}", sources_R, part, dim=2)
+
+    def step(
+        self, tokens_NT: Int[Tensor, "N T"], counts_N: Tensor, paths_N: Tensor, state: State
+    ) -> Float[Tensor, "N V"]:
+        rows = state.rows(paths_N, counts_N, tokens_NT.shape[1])
         prepared = [
-            KeyValues(state[f"{index}.memory.keys"], state[f"{index}.memory.values"])
+            KeyValues(*(rows.of_sources(f"{index}.cross.{name}") for name in KeyValues._fields))
             for index in range(len(self.decoder))
         ]
-        hidden = self._decode(tokens, prepared, Mask(keys=state["source_mask"]), state)
-        return self.output(hidden[:, -1])
+        hidden = self._decode(tokens_NT, prepared, Mask(keys=rows.of_sources("source_mask")), rows)
+        rows.advance()
+        return self.output(rows.last(hidden))
 
-    def _decode(self, target: Tensor, prepared: list[KeyValues], memory_mask: Mask, state: State | None) -> Tensor:
-        past = state["0.self.keys"].shape[2] if state is not None and "0.self.keys" in state else 0
-        positions = torch.arange(past, past + target.shape[1], device=target.device)
+    def _decode(self, target: Tensor, prepared: list[KeyValues], memory_mask: Mask, rows: Rows | None) -> Tensor:
+        if rows is None:
+            positions, mask = torch.arange(target.shape[1], device=target.device), causal()
+        else:
+            positions, mask = step_positions(rows)
         x = self.dropout(self.target_position.embed(self.target_embedding(target), positions))
         x = taps.point("decoder.input", x)
         for index, (block, memory) in enumerate(zip(self.decoder, prepared, strict=True)):
-            layer_state = None if state is None else state.sub(f"{index}.self")
-            x = block(x, memory, mask=causal(), memory_mask=memory_mask, state=layer_state)
+            layer = None if rows is None else rows.sub(f"{index}.self")
+            x = block(x, memory, mask=mask, memory_mask=memory_mask, positions=positions, rows=layer)
         return self.decoder_norm(x)
 
     @property

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from regard.core.errors import LengthError, UsageError
 from regard.decoding import Search, decode
@@ -100,9 +99,11 @@ class LanguageModelPipeline(Loaded):
         options: Search,
         *,
         numbers: Sequence[int] | None = None,
-        show: Callable[[Tensor], None] | None = None,
+        show: Callable[[int], None] | None = None,
     ) -> list[tuple[list[int], float, bool]]:
-        """For each row of ids: the new ids, their log-probability, and whether the end token came."""
+        """For each row of ids: the new ids, their log-probability, and whether the end token came.
+
+        `show` is given each new id of a single row as it comes."""
         decoded = decode(
             self.model,
             {},
@@ -113,7 +114,7 @@ class LanguageModelPipeline(Loaded):
             lengths=torch.tensor([len(row) - 1 for row in rows]),
             prefixes=[list(row[1:]) for row in rows],
             rows=numbers,
-            on_step=show,
+            on_token=None if show is None else lambda _, token: show(token),
         )
         pairs = zip(rows, (hypotheses[0] for hypotheses in decoded), strict=True)
         return [(best.tokens[len(row) - 1 :], best.log_prob, best.finished) for row, best in pairs]
@@ -160,15 +161,15 @@ class LanguageModelPipeline(Loaded):
         before, whole = self.tokenizer.decode(prompt), self.tokenizer.decode([*prompt, *tokens])
         return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(tokens)
 
-    def _shower(self, prompt: list[int], on_text: Callable[[str], None]) -> Callable[[Tensor], None]:
-        shown = ""
+    def _shower(self, prompt: list[int], on_text: Callable[[str], None]) -> Callable[[int], None]:
+        shown, new = "", list[int]()
 
-        def show(tokens_NT: Tensor) -> None:
+        def show(token: int) -> None:
             nonlocal shown
-            new = tokens_NT[0].tolist()[len(prompt) - 1 :]
+            new.append(token)
             text = self._continued(prompt, new)
             # A character of several tokens shows as a replacement character until it is whole.
-            if new and text.startswith(shown) and not text.endswith("\ufffd"):
+            if text.startswith(shown) and not text.endswith("\ufffd"):
                 on_text(text[len(shown) :])
                 shown = text
 

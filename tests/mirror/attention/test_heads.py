@@ -6,9 +6,9 @@ from torch import nn
 
 import regard
 from regard.attention import Mask, causal, padding
-from regard.attention.heads import MultiHead
+from regard.attention.heads import KeyValues, MultiHead
 from regard.core import lookup
-from regard.core.state import State
+from regard.core.state import Groups, State
 
 
 def torch_twin(ours: MultiHead) -> nn.MultiheadAttention:
@@ -51,12 +51,24 @@ def test_cached_steps_equal_the_whole(score, n_kv_heads):
     from regard.attention import make_score
 
     attention = MultiHead(16, 4, n_kv_heads=n_kv_heads, score=make_score(score, 4, 4, max_keys=32))
-    x, state = torch.randn(2, 9, 16), State()
+    x, state, chunks = torch.randn(2, 9, 16), State(paths=2, capacity=3), []
     whole = attention(x, mask=causal())
     with torch.no_grad():
-        chunks = [attention(x[:, a:b], mask=causal(), state=state) for a, b in [(0, 4), (4, 5), (5, 8), (8, 9)]]
+        for a, b in [(0, 4), (4, 5), (5, 8), (8, 9)]:
+            rows = state.rows(torch.arange(2), torch.full((2,), b - a), b - a)
+            chunks.append(attention(x[:, a:b], mask=causal(), rows=rows))
+            rows.advance()
     torch.testing.assert_close(torch.cat(chunks, 1), whole, atol=1e-5, rtol=0)
-    assert state["keys"].shape == (2, n_kv_heads, 9, 4)
+    assert state.lengths_P.tolist() == [9, 9]
+
+
+def test_queries_of_one_memory_may_stand_together():
+    """Several rows that read from one source: as if each had its own copy of it."""
+    attention, memory, x = MultiHead(16, 4), torch.randn(2, 5, 16), torch.randn(4, 1, 16)
+    prepared, sources = attention.prepare(memory), [1, 0, 1, 1]
+    apart = attention(x, KeyValues(*(part[sources] for part in prepared)))
+    together = attention(x, prepared, groups=Groups(sources, torch.device("cpu")))
+    torch.testing.assert_close(together, apart, atol=1e-6, rtol=0)
 
 
 def test_padding_changes_nothing():

@@ -1,86 +1,113 @@
+"""Paths in slots against plain lists of tensors; sources against copies of them."""
+
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.core.errors import ShapeError, UnknownName
-from regard.core.state import State
+from regard.core.errors import UnknownName, UsageError
+from regard.core.state import Groups, State
+
+PATHS = 5
 
 
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=12), st.data())
-def test_any_sequence_of_extend_reorder_select_equals_plain_tensors(lengths, data):
-    state, plain, rows = State(), torch.empty(3, 2, 0, 4), 3
-    for length in lengths:
-        new = torch.randn(rows, 2, length, 4)
-        plain = torch.cat([plain, new], 2)
-        assert torch.equal(state.extend("keys", new), plain)
-        index = torch.tensor(data.draw(st.lists(st.integers(0, rows - 1), min_size=1, max_size=4)))
-        plain, rows = plain[index], len(index)
-        state.reorder(index)
-        assert torch.equal(state["keys"], plain)
+@settings(max_examples=60)
+@given(st.data())
+def test_any_sequence_of_steps_forks_and_frees_equals_plain_tensors(data):
+    """Whatever the order of the slots, however many tokens each takes, and however small the room was at first."""
+    state = State(paths=PATHS, capacity=data.draw(st.integers(1, 8)))
+    plain = [torch.zeros(2, 0, 3) for _ in range(PATHS)]
+    last = [torch.zeros(4) for _ in range(PATHS)]
+    for _ in range(data.draw(st.integers(1, 8))):
+        slots = data.draw(st.lists(st.integers(0, PATHS - 1), min_size=1, max_size=PATHS, unique=True))
+        counts = [data.draw(st.integers(1, 3)) for _ in slots]
+        rows = state.rows(torch.tensor(slots), torch.tensor(counts), max(counts))
+        new, put = torch.randn(len(slots), 2, max(counts), 3), torch.randn(len(slots), 4)
+        everything, held = rows.extend("keys", new), rows.get("hidden", torch.zeros(len(slots), 4))
+        for row, (slot, count) in enumerate(zip(slots, counts, strict=True)):
+            plain[slot] = torch.cat([plain[slot], new[row, :, :count]], 1)
+            assert torch.equal(everything[row, :, : plain[slot].shape[1]], plain[slot])
+            assert torch.equal(held[row], last[slot])
+            last[slot] = put[row]
+        rows.put("hidden", put)
+        rows.advance()
+        assert state.lengths_P.tolist() == [part.shape[1] for part in plain]
+        to = data.draw(st.lists(st.integers(0, PATHS - 1), max_size=3, unique=True))
+        if to:
+            origin = [data.draw(st.integers(0, PATHS - 1)) for _ in to]
+            state.fork(torch.tensor(origin), torch.tensor(to))
+            copies = [(plain[slot], last[slot]) for slot in origin]
+            for slot, (part, hidden) in zip(to, copies, strict=True):
+                plain[slot], last[slot] = part, hidden
+        freed = data.draw(st.lists(st.integers(0, PATHS - 1), max_size=1))
+        for slot in freed:
+            state.free(torch.tensor([slot]))
+            plain[slot], last[slot] = torch.zeros(2, 0, 3), torch.zeros(4)
 
 
 def test_growing_by_one_rarely_copies():
-    state = State()
-    addresses = {state.extend("keys", torch.randn(1, 1, 1, 4)).data_ptr() for _ in range(500)}
-    assert len(addresses) < 10
+    state, addresses = State(paths=1, capacity=1), set()
+    for _ in range(500):
+        rows = state.rows(torch.tensor([0]), torch.tensor([1]), 1)
+        addresses.add(rows.extend("keys", torch.randn(1, 1, 1, 4)).data_ptr())
+        rows.advance()
+    assert len(addresses) < 12
 
 
-def test_select_by_index_or_flag():
-    for rows in (torch.tensor([2, 0]), torch.tensor([True, False, True])):
-        state = State()
-        state["hidden"] = torch.arange(3.0)[:, None]
-        state.extend("keys", torch.arange(3.0)[:, None, None])
-        state.select(rows)
-        expected = [2.0, 0.0] if rows.dtype == torch.int64 else [0.0, 2.0]
-        assert state["hidden"].flatten().tolist() == expected
-        assert state["keys"].flatten().tolist() == expected
+def test_a_run_of_slots_is_read_without_copying():
+    state = State(paths=4)
+    rows = state.rows(torch.tensor([1, 2]), torch.tensor([1, 1]), 1)
+    keys = rows.extend("keys", torch.randn(2, 1, 1, 4))
+    assert keys.untyped_storage().nbytes() == 4 * 1 * state.capacity * 4 * 4, "a view of all four slots"
+    other = state.rows(torch.tensor([2, 0]), torch.tensor([1, 1]), 1).extend("keys", torch.randn(2, 1, 1, 4))
+    assert other.untyped_storage().nbytes() < keys.untyped_storage().nbytes()
 
 
-def test_fixed_tensors_follow_only_a_change_in_rows():
-    state = State()
-    state.put("memory", torch.tensor([[1.0], [2.0]]), fixed=True)
-    state["hidden"] = torch.tensor([[1.0], [2.0]])
-    state.reorder(torch.tensor([0, 0, 1, 1]))
-    assert state["memory"].flatten().tolist() == [1, 1, 2, 2]
-    before = state["memory"].data_ptr()
-    state.reorder(torch.tensor([1, 0, 3, 2]))
-    assert state["memory"].data_ptr() == before
-    state.select(torch.tensor([2, 3]))
-    assert state["memory"].flatten().tolist() == [2, 2]
+def test_sources_are_held_once_and_cut_to_the_longest_in_use():
+    state = State(sources=3, paths=5)
+    state.put_sources("keys", torch.tensor([0, 1]), torch.ones(2, 1, 4, 3), dim=2)
+    state.put_sources("keys", torch.tensor([2]), torch.full((1, 1, 7, 3), 2.0), dim=2)
+    state.put_sources("kind", torch.tensor([0, 1, 2]), torch.tensor([5, 6, 7]))
+    state.begin(torch.arange(5), torch.tensor([1, 1, 0, 2, 1]))
+    rows = state.rows(torch.tensor([0, 1, 2]), torch.tensor([1, 1, 1]), 1)
+    assert rows.of_sources("keys").shape == (2, 1, 4, 3)
+    assert rows.of_sources("kind").tolist() == [5, 6]
+    assert state.rows(torch.tensor([2, 3]), torch.tensor([1, 1]), 1).of_sources("keys").shape == (2, 1, 7, 3)
+    with pytest.raises(UnknownName, match="got 'key'.*Did you mean 'keys'"):
+        rows.of_sources("key")
 
 
-def test_prefixes_share_one_state():
-    state = State()
-    state.sub("decoder.0").extend("keys", torch.randn(2, 1, 3, 4))
-    state.sub("decoder").sub("1")["keys"] = torch.randn(2, 1)
-    assert list(state) == ["decoder.0.keys", "decoder.1.keys"]
-    assert list(state.sub("decoder")) == ["0.keys", "1.keys"]
-    state.reorder(torch.tensor([1]))
-    assert state.rows == 1
+def test_a_shorter_source_in_the_place_of_a_longer_one_leaves_nothing_of_it():
+    state = State(sources=1, paths=1)
+    state.put_sources("real", torch.tensor([0]), torch.ones(1, 6, dtype=torch.bool), dim=1)
+    state.put_sources("real", torch.tensor([0]), torch.ones(1, 2, dtype=torch.bool), dim=1)
+    state.put_sources("other", torch.tensor([0]), torch.ones(1, 1), dim=1)
+    assert state.rows(torch.tensor([0]), torch.tensor([1]), 1).of_sources("real").tolist() == [[True, True]]
+    assert not state._of_sources["real"].buffer[0, 2:].any()
 
 
-def test_gradients_flow_through_what_is_stored():
-    state, x = State(), torch.randn(1, 1, 2, 4, requires_grad=True)
-    state.extend("keys", x)
-    state.extend("keys", x * 2)
-    state["keys"].sum().backward()
-    assert (x.grad == 3).all()
+def test_moved_sources_take_their_paths_along():
+    state = State(sources=3, paths=3)
+    state.put_sources("kind", torch.arange(3), torch.tensor([5, 6, 7]))
+    state.begin(torch.arange(3), torch.tensor([0, 2, 2]))
+    state.move_sources(torch.tensor([2]), torch.tensor([1]))
+    assert state.source_P.tolist() == [0, 1, 1]
+    rows = state.rows(torch.arange(3), torch.ones(3, dtype=torch.long), 1)
+    assert rows.of_sources("kind").tolist() == [5, 7]
 
 
-def test_a_stored_tensor_can_grow():
-    state = State()
-    state["keys"] = torch.ones(1, 1, 2, 4)
-    with torch.no_grad():
-        assert state.extend("keys", torch.zeros(1, 1, 1, 4)).sum(-1).flatten().tolist() == [4, 4, 0]
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=9), st.integers(1, 3))
+def test_rows_of_one_source_stand_together_and_apart_again(sources, n_tokens):
+    groups, x = Groups(sources, torch.device("cpu")), torch.randn(len(sources), 2, n_tokens, 3)
+    together = groups.together(x)
+    assert together.shape == (len(set(sources)), 2, groups.width * n_tokens, 3)
+    assert torch.equal(groups.apart(together), x)
+    for row, source in enumerate(sources):
+        place = sorted(set(sources)).index(source)
+        lane = sources[:row].count(source)
+        assert torch.equal(together[place, :, lane * n_tokens : (lane + 1) * n_tokens], x[row])
 
 
-def test_errors():
-    state = State()
-    state["hidden"] = torch.zeros(2, 3)
-    with pytest.raises(UnknownName, match="Did you mean 'hidden'"):
-        state["hiden"]
-    with pytest.raises(ShapeError, match="got 3, expected 2"):
-        state["cell"] = torch.zeros(3, 3)
-    state["hidden"] = torch.zeros(5, 3)
-    assert state.rows == 5
+def test_a_step_needs_rows():
+    with pytest.raises(UsageError, match="a step needs rows"):
+        State(paths=2).rows(torch.tensor([], dtype=torch.long), torch.tensor([], dtype=torch.long), 1)

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention import Mask, causal
+from regard.attention import Mask
+from regard.attention.causal_positions import step_positions
 from regard.attention.heads import KeyValues, MultiHead
 from regard.core import taps
 from regard.core.state import State
@@ -36,20 +37,28 @@ class Table:
         self.drift = 0.3 * torch.randn(64, vocab, generator=noise, dtype=torch.float64)
         self.vocab, self.batches = vocab, []
 
-    def begin(self, inputs):
-        state, rows = State(), len(inputs["source"])
-        state["time"] = torch.zeros(rows, dtype=torch.int64)
-        kind = (inputs["source"] * inputs["source_mask"]).sum(1) % len(self.table)
-        state.put("kind", kind, fixed=True)
-        state["last"] = torch.zeros(rows, 2, dtype=torch.int64)
-        return state
+    @property
+    def vocab_size(self):
+        return self.vocab
 
-    def step(self, tokens, state):
-        self.batches.append(len(tokens))
-        state["last"] = torch.cat([state["last"], tokens], 1)[:, -2:]
-        state["time"] = state["time"] + tokens.shape[1]
-        drift = self.drift[state["time"]].to(self.table.dtype)
-        return self.table[state["kind"], state["last"][:, 0], state["last"][:, 1]] + drift
+    def new_state(self, **room):
+        return State(**room)
+
+    def read(self, inputs, state, sources_R):
+        kind = (inputs["source"] * inputs["source_mask"]).sum(1) % len(self.table)
+        state.put_sources("kind", sources_R, kind)
+
+    def step(self, tokens_NT, counts_N, paths_N, state):
+        self.batches.append(len(tokens_NT))
+        rows = state.rows(paths_N, counts_N, tokens_NT.shape[1])
+        before = rows.get("last", torch.zeros(len(paths_N), 2, dtype=torch.int64))
+        all_NT = torch.cat([before, tokens_NT], 1)
+        last = torch.stack([all_NT[n, count : count + 2] for n, count in enumerate(counts_N.tolist())])
+        rows.put("last", last)
+        rows.advance()
+        drift = self.drift[state.lengths_P[paths_N]].to(self.table.dtype)
+        kind = rows.of_sources("kind")[rows.groups.places_N // rows.groups.width]
+        return self.table[kind, last[:, 0], last[:, 1]] + drift
 
 
 class Attentive(nn.Module):
@@ -71,21 +80,39 @@ class Attentive(nn.Module):
             for weight in self.parameters():
                 weight.mul_(1.5)
 
-    def begin(self, inputs):
-        state, source = State(), inputs["source"]
+    @property
+    def vocab_size(self):
+        return self.vocab
+
+    def new_state(self, **room):
+        return State(**room)
+
+    def read(self, inputs, state, sources_R):
+        source = inputs["source"]
         memory = self.embedding(source) + self.place(torch.arange(source.shape[1]))
         for name, part in self.cross.prepare(memory)._asdict().items():
-            state.put(name, part, fixed=True)
-        state.put("mask", inputs["source_mask"], fixed=True)
-        return state
+            state.put_sources(name, sources_R, part, dim=2)
+        state.put_sources("mask", sources_R, inputs["source_mask"], dim=1)
 
-    def step(self, tokens, state):
-        self.batches.append(len(tokens))
-        past = state["own.keys"].shape[2] if "own.keys" in state else 0
-        x = self.embedding(tokens) + self.place(torch.arange(past, past + tokens.shape[1]))
-        x = x + self.own(x, mask=causal(), state=state.sub("own"))
-        x = x + self.cross(x, KeyValues(state["keys"], state["values"]), mask=Mask(keys=state["mask"]))
-        return self.output(x[:, -1])
+    def step(self, tokens_NT, counts_N, paths_N, state):
+        self.batches.append(len(tokens_NT))
+        rows = state.rows(paths_N, counts_N, tokens_NT.shape[1])
+        positions, mask = step_positions(rows)
+        x = self.embedding(tokens_NT) + self.place(positions)
+        x = x + self.own(x, mask=mask, positions=positions, rows=rows.sub("own"))
+        memory = KeyValues(rows.of_sources("keys"), rows.of_sources("values"))
+        x = x + self.cross(x, memory, mask=Mask(keys=rows.of_sources("mask")), groups=rows.groups)
+        rows.advance()
+        return self.output(rows.last(x))
+
+
+def read_anew(model, inputs, tokens):
+    """Logits [B,V] after these tokens [B,T], from an empty state."""
+    rows = torch.arange(len(tokens))
+    state = model.new_state(sources=len(tokens), paths=len(tokens), capacity=8)
+    state.begin(rows, rows)
+    model.read(inputs, state, rows)
+    return model.step(tokens, torch.full((len(tokens),), tokens.shape[1]), rows, state)
 
 
 def sources(lengths, *, seed=0, high=8):
@@ -110,7 +137,7 @@ def alone(inputs, row):
 def look(model, inputs, tokens):
     """Log-probabilities of what follows, and the attention each input has got, reading all from the start."""
     with torch.no_grad(), taps.watch("cross") as record:
-        logits = model.step(torch.tensor([[BOS, *tokens]]), model.begin(inputs))
+        logits = read_anew(model, inputs, torch.tensor([[BOS, *tokens]]))
     cover = record["cross"].weights[0].mean(0).sum(0).tolist() if record.seen else []
     return logits[0].double().log_softmax(-1).tolist(), cover
 
@@ -179,6 +206,7 @@ def kit():
         run=run,
         alone=alone,
         look=look,
+        read_anew=read_anew,
         score=score,
         slow_beam=slow_beam,
         agree=agree,

@@ -126,7 +126,7 @@ def test_coverage_penalty_changes_the_choice_and_not_by_padding(kit):
 
 @pytest.mark.parametrize("vocab", [5, 1023, 1024, 3000, 10007])
 @pytest.mark.parametrize(("rows", "width"), [(1, 1), (4, 1), (4, 5)])
-def test_leaders_are_one_topk_over_paths_and_vocabulary(vocab, rows, width):
+def test_the_top_continuations_are_one_topk_over_paths_and_vocabulary(vocab, rows, width):
     log_probs = torch.randn(rows * width, vocab).log_softmax(-1)
     log_probs[:, 2::7] = -float("inf")
     log_probs[:, -1] = -torch.rand(rows * width)

@@ -55,7 +55,7 @@ def test_a_beam_of_one_is_greedy(kit, seed, limit):
 def test_half_precision_logits_are_summed_in_full(kit):
     model, step, results = kit.Table(8), kit.Table.step, []
     for dtype in (torch.bfloat16, torch.float32):
-        model.step = lambda tokens, state, dtype=dtype: step(model, tokens, state).bfloat16().to(dtype)
+        model.step = lambda *given, dtype=dtype: step(model, *given).bfloat16().to(dtype)
         results.append(kit.run(model, kit.sources([3]), Search(beam=3)))
     assert results[0] == results[1]
 
@@ -76,12 +76,12 @@ def test_a_row_that_leaves_as_the_beam_opens_takes_its_source_along(kit):
     assert model.batches[:2] == [4, 4]
 
 
-def test_prefixes_that_all_rows_have_are_read_at_once(kit):
+def test_prefixes_of_unlike_length_are_read_at_once(kit):
     model = kit.Attentive(8)
     fed, step = [], model.step
-    model.step = lambda tokens, state: fed.append(tokens.shape) or step(tokens, state)
+    model.step = lambda tokens, *rest: fed.append(tokens.shape) or step(tokens, *rest)
     kit.run(model, kit.sources([2, 3]), Search(beam=2, max_length=6), prefixes=[[3, 4, 5], [6, 7]])
-    assert fed[:2] == [(2, 3), (4, 1)]
+    assert fed[:2] == [(2, 4), (4, 1)]
 
 
 def test_nothing_gives_nothing(kit):
@@ -95,10 +95,18 @@ class Unconditional:
 
     coverage_site = None
 
-    def begin(self, inputs):
-        return State()
+    vocab_size = 9
 
-    def step(self, tokens, state):
+    def new_state(self, **room):
+        return State(**room)
+
+    def read(self, inputs, state, sources_R):
+        pass
+
+    def step(self, tokens_NT, counts_N, paths_N, state):
+        rows = state.rows(paths_N, counts_N, tokens_NT.shape[1])
+        tokens = rows.last(tokens_NT[..., None])
+        rows.advance()
         return 50.0 * torch.nn.functional.one_hot((tokens[:, -1] + 1).clamp(max=8), 9).float()
 
 
@@ -111,7 +119,7 @@ def test_without_inputs_the_prefixes_say_how_many_rows(kit):
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 def test_logits_that_are_no_numbers_say_where(kit, way, bad):
     model, step = kit.Table(8, end=-40.0), kit.Table.step
-    model.step = lambda tokens, state: step(model, tokens, state) + (bad if len(model.batches) == 3 else 0.0)
+    model.step = lambda *given: step(model, *given) + (bad if len(model.batches) == 3 else 0.0)
     with pytest.raises(RegardError, match="nothing to choose from at step 2: got NaN.* row 0. Check"):
         kit.run(model, kit.sources([2, 3]), Search(**way))
 
@@ -134,7 +142,7 @@ def test_training_goes_on_afterwards(kit, way):
     inputs = kit.sources([2, 3])
     kit.run(model, inputs, Search(**way, max_length=4))
     assert model.training
-    logits = model.step(torch.ones(2, 3, dtype=torch.int64), model.begin(inputs))
+    logits = kit.read_anew(model, inputs, torch.ones(2, 3, dtype=torch.int64))
     logits.sum().backward()
     assert all(parameter.grad is not None for parameter in model.own.parameters())
 

@@ -73,17 +73,19 @@ def test_decoding_step_by_step_equals_all_at_once(norm, activation):
         )
 
     blocks = stack(block, 3).eval()
-    x, memory, state = torch.randn(2, 6, D), torch.randn(2, 4, D), State()
+    x, memory, state = torch.randn(2, 6, D), torch.randn(2, 4, D), State(sources=2, paths=2)
     prepared = [block.cross.prepare(memory) for block in blocks]
     whole = x
     for block, keys_values in zip(blocks, prepared, strict=True):
         whole = block(whole, keys_values, mask=causal())
     steps = []
     with torch.no_grad():
+        state.begin(torch.arange(2), torch.arange(2))
         for t in range(6):
-            step = x[:, t : t + 1]
+            step, rows = x[:, t : t + 1], state.rows(torch.arange(2), torch.ones(2, dtype=torch.long), 1)
             for index, (block, keys_values) in enumerate(zip(blocks, prepared, strict=True)):
-                step = block(step, keys_values, mask=causal(), state=state.sub(str(index)))
+                step = block(step, keys_values, mask=causal(), rows=rows.sub(str(index)))
+            rows.advance()
             steps.append(step)
     torch.testing.assert_close(torch.cat(steps, 1), whole, atol=1e-5, rtol=0)
 

@@ -1,0 +1,80 @@
+"""Generating for a batch whose rows all have the same search: a loop around a `Decoder`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from torch import Tensor
+
+from regard.core.contracts import Decodable
+from regard.core.errors import ShapeError, UsageError
+from regard.core.search import Search
+from regard.decoding.decoder import Decoder
+from regard.decoding.request import Request, SpecialTokens
+from regard.decoding.result import Hypothesis
+
+_AT_ONCE = 1 << 30  # all prompts are here already, so nobody waits for the long ones
+
+
+def decode(
+    model: Decodable,
+    inputs: Mapping[str, Tensor],
+    search: Search,
+    *,
+    bos: int | Sequence[int],
+    eos: int | Sequence[int],
+    pad: int,
+    lengths: Tensor | None = None,
+    prefixes: Sequence[Sequence[int]] | None = None,
+    rows: Sequence[int] | None = None,
+    on_token: Callable[[int, int], None] | None = None,
+) -> list[list[Hypothesis]]:
+    """The best `search.nbest` outputs of each row of `inputs`, finished ones first, then by score.
+
+    There are fewer where fewer exist, and always one. `lengths` are those of the sources, and limit the outputs unless
+    `max_length` does; `prefixes` are tokens that each output must begin with. `rows` numbers the rows for sampling
+    (their place, by default): a row draws the same in any batch. `bos` may be given for each row, for models that go
+    on with any text; `eos` and `pad` are −1 where there is none, and any of several `eos` ends an output. `on_token` is
+    given a row's place and its next token as soon as that is certain (with a beam, it is not before the end). Put the
+    model into evaluation mode first; it is left in the mode it is in.
+    """
+    size = _size(inputs, lengths, prefixes, rows)
+    firsts = [bos] * size if isinstance(bos, int) else list(bos)
+    if len(firsts) != size:
+        raise ShapeError("a first token is needed for each row", got=len(firsts), expected=size)
+    shared_seed = Request(search, 0).seed()
+    requests = [
+        Request(
+            search.model_copy(update={"seed": shared_seed}),
+            firsts[row],
+            prefixes[row] if prefixes is not None else (),
+            {name: tensor[row] for name, tensor in inputs.items()},
+            int(lengths[row]) if lengths is not None else None,
+            rows[row] if rows is not None else row,
+        )
+        for row in range(size)
+    ]
+    if not requests:
+        return []
+    decoder = Decoder(model, SpecialTokens.of(bos=bos, eos=eos, pad=pad), paths=size * requests[0].width)
+    results: dict[int, list[Hypothesis]] = {}
+    decoder.admit(requests)
+    while not decoder.idle:
+        for event in decoder.step(_AT_ONCE):
+            if event.results is not None:
+                results[event.ticket] = event.results
+            elif on_token is not None and event.token is not None:
+                on_token(event.ticket, event.token)
+    return [results[row] for row in range(size)]
+
+
+def _size(inputs: Mapping[str, Tensor], *others: Tensor | Sequence[object] | None) -> int:
+    names = [*inputs, "lengths", "prefixes", "rows"]
+    given = zip(names, (*inputs.values(), *others), strict=True)
+    sizes = {name: len(rows) for name, rows in given if rows is not None}
+    if len(set(sizes.values())) > 1:
+        got = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise ShapeError("the inputs differ in how many rows they have", got=got, expected="one number of rows")
+    if not sizes:
+        raise UsageError("nothing says how many rows to generate", remedy="Give inputs, lengths or prefixes.")
+    return next(iter(sizes.values()))

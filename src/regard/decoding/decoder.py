@@ -1,0 +1,293 @@
+"""Generating for many requests at once, which come and go as they like.
+
+    decoder = Decoder(model, special, paths=64)
+    tickets = decoder.admit(requests)            # they begin when there is room for them
+    while not decoder.idle:
+        for event in decoder.step(): …           # one token for every live path
+
+A step reads what new requests bring (their inputs at once, long prompts in parts of `prefill_tokens`), then runs the
+model once for all paths that are ready, then lets each kind of search choose. Requests with the same search are chosen
+for together. A request gives the same tokens in any company: all that a model remembers moves with its paths, in
+`core.state`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from regard.core.contracts import Decodable
+from regard.core.errors import UsageError
+from regard.decoding.coverage import add_cover
+from regard.decoding.group import Group
+from regard.decoding.inputs import joined
+from regard.decoding.paths import Paths
+from regard.decoding.reader import Reader
+from regard.decoding.request import Request, SpecialTokens, check_request
+from regard.decoding.result import Hypothesis
+from regard.decoding.slots import Slots
+
+
+@dataclass(frozen=True)
+class Event:
+    """A token that is certain from now on, or the end of a request.
+
+    A beam's tokens are certain only at its end; the independent draws of a request are told apart by `copy`.
+    """
+
+    ticket: int
+    token: int | None = None
+    copy: int = 0
+    results: list[Hypothesis] | None = None
+    """The outputs, finished ones first, then by score; None while the request goes on."""
+
+
+@dataclass
+class _Seat:
+    """A request that has begun but has not read its whole prompt."""
+
+    ticket: int
+    request: Request
+    group: Group
+    facts: dict[str, int]
+    read: int = 0
+    cover_K: Tensor | None = field(default=None, repr=False)
+
+    @property
+    def left(self) -> int:
+        return len(self.request.prefix) + 1 - self.read
+
+
+class Decoder:
+    """Holds at most `paths` paths at a time, and the sources of as many requests."""
+
+    def __init__(self, model: Decodable, special: SpecialTokens, *, paths: int = 64, capacity: int = 32) -> None:
+        self._model, self._special = model, special
+        self._state = model.new_state(sources=paths, paths=paths, capacity=capacity)
+        self._device = self._state.lengths_P.device
+        self._reader = Reader(model, self._state)
+        self._slots, self._sources = Slots(paths), Slots(paths)
+        self._waiting: deque[tuple[int, Request]] = deque()
+        self._seats: dict[int, _Seat] = {}
+        self._groups: dict[str, Group] = {}
+        self._requests: dict[int, Request] = {}
+        self._next = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to do."""
+        return not self._requests
+
+    def admit(self, requests: Sequence[Request]) -> list[int]:
+        """A ticket for each request. They begin in this order, each as soon as there is room."""
+        for row, request in enumerate(requests):
+            check_request(request, self._model, self._special, row)
+            if request.width > self._slots.size:
+                raise UsageError(
+                    "a request needs more paths than the decoder has",
+                    got=f"{request.width}, a beam's width or a number of draws",
+                    expected=f"at most {self._slots.size}",
+                )
+        tickets = list(range(self._next, self._next + len(requests)))
+        self._next += len(requests)
+        for ticket, request in zip(tickets, requests, strict=True):
+            self._requests[ticket] = request
+            self._waiting.append((ticket, request))
+        return tickets
+
+    @torch.inference_mode()
+    def cancel(self, ticket: int) -> None:
+        """Forget a request; one that is over, or was never there, is passed over."""
+        if self._requests.pop(ticket, None) is not None:
+            self._leave([ticket])
+
+    @torch.inference_mode()
+    def step(self, prefill_tokens: int = 512) -> list[Event]:
+        """One more token for every live path; at most `prefill_tokens` tokens of long prompts are read beside it."""
+        events = [*self._expire(), *self._seat()]
+        ready = self._read_prompts(prefill_tokens)
+        live = [group.paths for group in self._groups.values() if group.paths is not None]
+        short = [seat for seat in self._seats.values() if seat.left == 1]
+        if live or short:
+            self._run_short(live, short)
+        ready += short
+        for seat in ready:
+            del self._seats[seat.ticket]
+            path = Paths.start(seat.request.prompt, self._device, seat.cover_K, **seat.facts)
+            seat.group.join(path)
+        for group in self._groups.values():
+            if group.paths is not None:
+                events += self._choose(group)
+        done = [event.ticket for event in events if event.results is not None]
+        for ticket in done:
+            self._requests.pop(ticket, None)
+        self._leave(done)
+        return events
+
+    def _choose(self, group: Group) -> list[Event]:
+        """Let a group's search go on, and move the state to where its paths went."""
+        before = group.paths
+        assert before is not None
+        index_N, longer = group.advance(self._reader.log_probs(before))
+        longer, forks = self._slotted(before, index_N, longer)
+        if forks:
+            self._state.fork(*(torch.tensor(part, device=self._device) for part in zip(*forks, strict=True)))
+        group.paths = longer if len(longer) else None
+        events = [] if group.competes else [
+            Event(ticket, token, copy)
+            for ticket, token, copy in zip(
+                longer.ticket_N.tolist(), longer.last_N.tolist(), longer.copy_N.tolist(), strict=True
+            )
+        ]  # fmt: skip
+        done = sorted(set(before.ticket_N.tolist()) - set(longer.ticket_N.tolist()))
+        return [*events, *(Event(ticket, results=group.finished.take(ticket)) for ticket in done)]
+
+    def _slotted(self, before: Paths, index_N: Tensor, longer: Paths) -> tuple[Paths, list[tuple[int, int]]]:
+        """A slot for each new path, and which slots to copy. The first to go on from a path stays in its slot."""
+        parents = index_N.tolist()
+        if len(set(parents)) == len(parents):
+            return longer, []
+        old, tickets = before.slot_N.tolist(), longer.ticket_N.tolist()
+        slots: list[int | None] = []
+        kept: set[int] = set()
+        for parent in parents:
+            slot = old[parent]
+            slots.append(None if slot in kept else slot)
+            kept.add(slot)
+        free = {ticket: iter([s for s in self._slots[ticket] if s not in kept]) for ticket in set(tickets)}
+        forks, chosen = [], []
+        for parent, ticket, slot in zip(parents, tickets, slots, strict=True):
+            place = next(free[ticket]) if slot is None else slot
+            if slot is None:
+                forks.append((old[parent], place))
+            chosen.append(place)
+        return self._in_order(longer.having("slot", torch.tensor(chosen, device=self._device))), forks
+
+    def _in_order(self, paths: Paths) -> Paths:
+        """Paths by their slots, those of a request together: so a step's rows are a run of slots."""
+        pairs = list(zip(paths.ticket_N.tolist(), paths.slot_N.tolist(), strict=True))
+        order = sorted(range(len(pairs)), key=lambda n: (self._slots[pairs[n][0]][0], pairs[n][1]))
+        return paths if order == list(range(len(pairs))) else paths.at(torch.tensor(order, device=self._device))
+
+    def _leave(self, tickets: Sequence[int]) -> None:
+        """Free what requests held; what stands behind them moves up."""
+        if not tickets:
+            return
+        gone = set(tickets)
+        self._waiting = deque(entry for entry in self._waiting if entry[0] not in gone)
+        self._seats = {ticket: seat for ticket, seat in self._seats.items() if ticket not in gone}
+        for group in self._groups.values():
+            group.drop(gone)
+        moves = self._slots.release(gone)
+        if moves:
+            old, new = (torch.tensor(list(part), device=self._device) for part in (moves, moves.values()))
+            self._state.fork(old, new)
+            for group in self._groups.values():
+                if group.paths is not None:
+                    slots = [moves.get(slot, slot) for slot in group.paths.slot_N.tolist()]
+                    group.paths = self._in_order(group.paths.having("slot", torch.tensor(slots, device=self._device)))
+            for seat in self._seats.values():
+                seat.facts["slot"] = moves.get(seat.facts["slot"], seat.facts["slot"])
+        moved = self._sources.release(gone)
+        if moved:
+            self._state.move_sources(
+                *(torch.tensor(list(part), device=self._device) for part in (moved, moved.values()))
+            )
+        self._groups = {key: group for key, group in self._groups.items() if group.busy or self._awaited(group)}
+
+    def _awaited(self, group: Group) -> bool:
+        return any(seat.group is group for seat in self._seats.values())
+
+    def _expire(self) -> list[Event]:
+        """Requests past their deadline end with what they have."""
+        if all(request.deadline is None for request in self._requests.values()):
+            return []
+        now, events = time.monotonic(), []
+        for ticket, request in list(self._requests.items()):
+            if request.deadline is None or request.deadline > now:
+                continue
+            results = next(filter(None, (group.give_up(ticket) for group in self._groups.values())), None)
+            del self._requests[ticket]
+            self._leave([ticket])
+            events.append(Event(ticket, results=results or [_only_prefix(request)]))
+        return events
+
+    def _seat(self) -> list[Event]:
+        """Begin waiting requests while there is room."""
+        events, new = [], []
+        while self._waiting and self._slots.fits(self._waiting[0][1].width):
+            ticket, request = self._waiting.popleft()
+            limit = request.limit(getattr(self._model, "longest", None))
+            if len(request.prefix) >= limit:
+                events.append(Event(ticket, results=[_only_prefix(request)]))
+                continue
+            slot = self._slots.take(ticket, request.width)[0]
+            self._sources.take(ticket, 1)
+            facts = {
+                "ticket": ticket, "slot": slot, "number": request.number, "seed": request.seed(), "limit": limit,
+            }  # fmt: skip
+            key = request.search.model_dump_json(exclude={"seed"})
+            if key not in self._groups:
+                self._groups[key] = Group(request.search, self._special)
+            self._seats[ticket] = _Seat(ticket, request, self._groups[key], facts)
+            new.append(ticket)
+        if new:
+            self._begin(new)
+        return events
+
+    def _begin(self, tickets: Sequence[int]) -> None:
+        paths_N = torch.tensor([self._seats[ticket].facts["slot"] for ticket in tickets], device=self._device)
+        sources_N = torch.tensor([self._sources[ticket][0] for ticket in tickets], device=self._device)
+        self._state.begin(paths_N, sources_N)
+        self._model.read(joined([self._requests[ticket].inputs for ticket in tickets]), self._state, sources_N)
+
+    def _read_prompts(self, budget: int) -> list[_Seat]:
+        """Read prompts of several tokens, up to the budget; those that are read to their end."""
+        chosen: list[tuple[_Seat, int]] = []
+        for seat in self._seats.values():
+            if budget > 0 and seat.left > 1:
+                chosen.append((seat, min(seat.left, budget)))
+                budget -= chosen[-1][1]
+        self._reader.forget()
+        if not chosen:
+            return []
+        parts = [seat.request.prompt[seat.read : seat.read + count] for seat, count in chosen]
+        seen_NK = self._reader.run(
+            parts, [seat.facts["slot"] for seat, _ in chosen], any(seat.group.covers for seat, _ in chosen)
+        )
+        for row, (seat, count) in enumerate(chosen):
+            seat.read += count
+            self._cover(seat, seen_NK, row)
+        return [seat for seat, _ in chosen if not seat.left]
+
+    def _run_short(self, live: Sequence[Paths], short: Sequence[_Seat]) -> None:
+        """One token for every live path, and the last of prompts that have only one left."""
+        slots = [slot for paths in live for slot in paths.slot_N.tolist()] + [seat.facts["slot"] for seat in short]
+        tokens = [token for paths in live for token in paths.last_N.tolist()]
+        tokens += [seat.request.prompt[-1] for seat in short]
+        order = sorted(range(len(slots)), key=slots.__getitem__)
+        covers = any(group.covers for group in self._groups.values())
+        seen_NK = self._reader.run([[tokens[n]] for n in order], [slots[n] for n in order], covers)
+        row_of = {slots[n]: row for row, n in enumerate(order)}
+        for seat in short:
+            seat.read += 1
+            self._cover(seat, seen_NK, row_of[seat.facts["slot"]])
+        if seen_NK is not None:
+            for group in self._groups.values():
+                if group.covers and group.paths is not None:
+                    rows = torch.tensor([row_of[slot] for slot in group.paths.slot_N.tolist()], device=self._device)
+                    group.cover(seen_NK[rows])
+
+    def _cover(self, seat: _Seat, seen_NK: Tensor | None, row: int) -> None:
+        if seen_NK is not None and seat.group.covers:
+            seat.cover_K = add_cover(seat.cover_K, seen_NK[row], seat.request)
+
+
+def _only_prefix(request: Request) -> Hypothesis:
+    """What there is of a request that has generated nothing."""
+    return Hypothesis(list(request.prefix), 0.0, 0.0, finished=False)

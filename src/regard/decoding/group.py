@@ -1,0 +1,76 @@
+"""Requests with the same search: their live paths, and how the next tokens are chosen for all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import torch
+from torch import Tensor
+
+from regard.core.search import Search
+from regard.decoding.beam import Beam
+from regard.decoding.constraints import constrain
+from regard.decoding.coverage import with_seen
+from regard.decoding.finished import Finished
+from regard.decoding.greedy import IndependentPaths, most_probable
+from regard.decoding.paths import Paths
+from regard.decoding.request import SpecialTokens
+from regard.decoding.result import Hypothesis
+from regard.decoding.sampling import Draw
+
+
+class Group:
+    def __init__(self, search: Search, special: SpecialTokens) -> None:
+        self.search, self._special = search, special
+        self.finished = Finished(search)
+        self.paths: Paths | None = None
+        """The live ones; None where there are none."""
+        self.competes = search.beam > 1 and not search.sample
+        self._strategy: Beam | IndependentPaths
+        if self.competes:
+            self._strategy = Beam(search.beam, special, self.finished)
+        else:
+            choose = Draw(search) if search.sample else most_probable
+            copies = search.nbest if search.sample else 1
+            self._strategy = IndependentPaths(choose, special, self.finished, copies=copies)
+
+    @property
+    def covers(self) -> bool:
+        """Whether its scores count the attention that inputs got."""
+        return self.search.coverage_penalty > 0
+
+    @property
+    def busy(self) -> bool:
+        return self.paths is not None
+
+    def join(self, path: Paths) -> None:
+        """One more path, of a new request."""
+        self.paths = path if self.paths is None else Paths.join([self.paths, path])
+
+    def cover(self, seen_NK: Tensor) -> None:
+        """Add the attention that inputs got in this step."""
+        assert self.paths is not None
+        assert self.paths.cover_NK is not None
+        self.paths = Paths(
+            self.paths.facts_NF, self.paths.tokens_NT, self.paths.log_prob_N, with_seen(self.paths.cover_NK, seen_NK)
+        )
+
+    def advance(self, log_probs_NV: Tensor) -> tuple[Tensor, Paths]:
+        """The index of the path that each new one continues, and the new paths, of the requests that go on."""
+        assert self.paths is not None
+        constrain(log_probs_NV, self.paths, self.search, self._special)
+        return self._strategy.advance(log_probs_NV, self.paths)
+
+    def drop(self, tickets: Collection[int]) -> None:
+        """Forget the paths of requests that are over."""
+        if self.paths is None:
+            return
+        stays = [ticket not in tickets for ticket in self.paths.ticket_N.tolist()]
+        if not all(stays):
+            self.paths = self.paths.at(torch.tensor(stays)) if any(stays) else None
+
+    def give_up(self, ticket: int) -> list[Hypothesis]:
+        """What a request has, its live paths counted as unfinished outputs; nothing where it is not here."""
+        if self.paths is not None:
+            self.finished.add(self.paths.at(self.paths.ticket_N == ticket), ended=False)
+        return self.finished.take(ticket)

@@ -1,0 +1,84 @@
+"""The model with its state during one step: which tokens may come next, for each path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+import torch
+from torch import Tensor
+
+from regard.core import taps
+from regard.core.batch import pad
+from regard.core.contracts import Decodable
+from regard.core.errors import RegardError
+from regard.core.state import State
+from regard.decoding.paths import Paths
+
+
+class Reader:
+    """Runs the model on tokens of some paths, and keeps what it says until the next step."""
+
+    def __init__(self, model: Decodable, state: State) -> None:
+        self._model, self._state = model, state
+        self._parts: list[Tensor] = []
+        self._row_of_slot: dict[int, int] = {}
+        self._room: Tensor | None = None
+
+    def forget(self) -> None:
+        """A new step begins."""
+        self._parts, self._row_of_slot = [], {}
+
+    def run(self, tokens: Sequence[Sequence[int]], slots: Sequence[int], covers: bool) -> Tensor | None:
+        """Read tokens into paths; the attention that each input got [N,K], if `covers`."""
+        device = self._state.lengths_P.device
+        counts_N = torch.tensor([len(part) for part in tokens], device=device)
+        tokens_NT, _ = pad(tokens, value=0)
+        paths_N = torch.tensor(slots, device=device)
+        site = self._model.coverage_site if covers else None
+        with taps.watch(site) if site is not None else nullcontext() as record:
+            logits_NV = self._model.step(tokens_NT.to(device), counts_N, paths_N, self._state)
+        start = sum(map(len, self._parts))
+        self._row_of_slot |= {slot: start + row for row, slot in enumerate(slots)}
+        self._parts.append(logits_NV)
+        return None if record is None else self._attention(record, site or "", paths_N, counts_N)
+
+    def log_probs(self, paths: Paths) -> Tensor:
+        """Log-probabilities [N,V] of what comes next."""
+        rows, total = [self._row_of_slot[slot] for slot in paths.slot_N.tolist()], sum(map(len, self._parts))
+        logits_NV = self._parts[0] if len(self._parts) == 1 else torch.cat(self._parts)
+        if rows != list(range(total)):
+            logits_NV = logits_NV[torch.tensor(rows, device=logits_NV.device)]
+        return self._log_softmax(logits_NV, paths)
+
+    def _log_softmax(self, logits_NV: Tensor, paths: Paths) -> Tensor:
+        dtype = torch.float64 if logits_NV.dtype == torch.float64 else torch.float32
+        if self._room is None or len(self._room) < len(logits_NV):
+            # Kept from step to step: fresh memory of this size takes longer to get than to fill.
+            self._room = logits_NV.new_empty(logits_NV.shape, dtype=dtype)
+        log_probs_NV = torch.log_softmax(logits_NV, -1, dtype, out=self._room[: len(logits_NV)])
+        broken = log_probs_NV[:, 0].isnan()  # one that is not a number makes its whole row so
+        if bool(broken.any()):
+            raise RegardError(
+                f"the model's logits leave nothing to choose from at step {int(paths.length_N[broken][0])}",
+                got=f"NaN, +inf, or −inf for every token, in row {int(paths.ticket_N[broken][0])}",
+                remedy="Check the inputs and the weights for NaN.",
+            )
+        return log_probs_NV
+
+    def _attention(self, record: taps.Record, site: str, paths_N: Tensor, counts_N: Tensor) -> Tensor:
+        """The attention that each input got from the real tokens [N,K]: mean over heads, and over sites if several."""
+        if not record.seen:
+            raise RegardError(
+                f"the model's coverage site {site!r} reported nothing", remedy="Set coverage_penalty to 0."
+            )
+        total: Tensor | None = None
+        groups = self._state.groups(paths_N)
+        for entry in record.seen:
+            assert entry.weights is not None
+            weights_NTK = groups.apart(entry.weights).mean(1)
+            real_NT = torch.arange(weights_NTK.shape[1], device=counts_N.device) < counts_N[:, None]
+            seen_NK = (weights_NTK * real_NT[..., None]).sum(1)
+            total = seen_NK if total is None else total + seen_NK
+        assert total is not None
+        return total / len(record.sites)
