@@ -27,6 +27,7 @@ from regard.attention.scores import shared_score
 from regard.attention.stages import Stages, share_heads
 from regard.core import taps
 from regard.core.contracts import BiasFunction, Chooser, GainFunction, SamplingChooser, Score
+from regard.core.devices import full_precision, lower_precision
 from regard.core.fast_dropout import drop
 
 _EVERYTHING = Mask()
@@ -85,10 +86,10 @@ def attend(
     is a tensor that broadcasts to [B,H,Q,K] or a function of the distance (see `core.contracts`). `dropout` drops
     weights now, so pass it in training only. `site` and `value_path` are for those who watch (`core.taps`).
     """
-    if torch.is_autocast_enabled("cpu"):
+    if lower_precision(query) is not None:
         # In bfloat16 the fused kernel's backward pass takes 4× as long on a CPU as in float32 (measured), and queries,
         # keys and values may come in different types: under autocast attention is done in float32.
-        with torch.autocast("cpu", enabled=False):
+        with full_precision(query):
             return attend(
                 query.float(), keys.float(), values.float(), score=score, mask=mask, bias=bias, chooser=chooser,
                 gain=gain, dropout=dropout, site=site, value_path=value_path,

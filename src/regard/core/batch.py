@@ -7,7 +7,7 @@ to the line it came from.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import torch
@@ -22,6 +22,8 @@ class Batch:
 
     tensors: Mapping[str, Tensor]
     rows: tuple[int, ...] = ()
+    idle: bool = False
+    """True: it stands in for no rows at all, in a process that got none of a batch, and counts for nothing."""
 
     def __post_init__(self) -> None:
         # A plain dict, not a read-only proxy: batches travel between processes, and a proxy cannot.
@@ -49,7 +51,7 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""
-        return Batch({name: tensor.to(device) for name, tensor in self.tensors.items()}, self.rows)
+        return replace(self, tensors={name: tensor.to(device) for name, tensor in self.tensors.items()})
 
 
 def pad(sequences: Sequence[Sequence[int]], *, value: int, left: bool = False) -> tuple[Tensor, Tensor]:

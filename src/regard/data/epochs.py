@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Protocol
 
 from regard.core.batch import Batch
@@ -45,12 +46,17 @@ class Epochs(ABC):
         """How many batches there are; this may differ a little between epochs."""
         return len(self._latest_plan(number))
 
-    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from batch `start` on."""
+    def epoch(self, number: int, start: int = 0, *, rank: int = 0, world: int = 1) -> Iterator[Batch]:
+        """The batches of an epoch from batch `start` on; of `world` processes, each gets its share of every batch."""
         plan = self._latest_plan(number)
         if not 0 <= start <= len(plan):
             raise UsageError(f"epoch {number} has no batch {start}", expected=f"0 to {len(plan)}")
-        return (self.batch(plan[k], number) for k in range(start, len(plan)))
+        return (self._share(plan[k], number, rank, world) for k in range(start, len(plan)))
+
+    def _share(self, rows: Ints, number: int, rank: int, world: int) -> Batch:
+        """Every `world`-th row, so that the shares are alike in length; an idle batch where no row is left."""
+        share = rows[rank::world]
+        return self.batch(share, number) if len(share) else replace(self.batch(rows[:1], number), idle=True)
 
     def _latest_plan(self, number: int) -> Plan:
         if not 0 <= number < 2**64:

@@ -32,6 +32,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from regard.core.devices import full_precision, lower_precision
 from regard.core.errors import ShapeError, UnknownName, UsageError
 
 RecurrentState = dict[str, Tensor]
@@ -102,9 +103,9 @@ class Recurrent(nn.Module):
         What lies beyond a row's length changes nothing, in either direction, and gives zeros. A row without any input
         keeps the state it came with, which is zeros when none was given.
         """
-        if self.kind == "lstm" and torch.is_autocast_enabled("cpu"):
+        if self.kind == "lstm" and lower_precision(x_BTD) is not None:
             # On CPUs without AVX-512 torch refuses an LSTM in bfloat16 (seen on an AMD EPYC with AVX2, torch 2.13).
-            with torch.autocast("cpu", enabled=False):
+            with full_precision(x_BTD):
                 wide = None if state is None else {name: part.float() for name, part in state.items()}
                 return self.forward(x_BTD.float(), lengths=lengths, state=wide)
         start = self._start(state, len(x_BTD))

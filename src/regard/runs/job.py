@@ -28,7 +28,7 @@ from regard.runs.recipe import Recipe
 from regard.runs.setup import ClsSetup, Say, Setup, TokenizerConfig
 from regard.store import StoredModel
 from regard.tasks._task import Task
-from regard.training.engine import Data
+from regard.training.trained import Data
 
 JOBS = "regard.runs.jobs"
 MODELS = "regard.models"

@@ -26,6 +26,7 @@ from regard.runs.parsing import parse_recipe
 from regard.runs.recipe import Recipe, differences
 from regard.store import StoredModel, load_model, save_model
 from regard.training import checkpoint
+from regard.training.distributed import join_world
 from regard.training.engine import Engine, Progress
 
 # How long a run goes on and how often it says so may change between its parts; what it computes may not.
@@ -36,24 +37,33 @@ class Run:
     """One training run in one folder."""
 
     def __init__(self, recipe: Recipe, out: Path, *, quiet: bool = False) -> None:
-        self.recipe, self.out, self.quiet = recipe, out, quiet
+        self.world = join_world()
+        self.recipe, self.out, self.quiet = recipe, out, quiet or not self.world.first
 
     def train(self) -> Path:
-        """Prepare, train, average and save; the folder then holds the finished model."""
+        """Prepare, train, average and save; the folder then holds the finished model.
+
+        Of several processes the first prepares the data and writes, and the others open what it made."""
         start = load_model(expand_path(self.recipe.model.start)) if self.recipe.model.start else None
         job = Job(self.recipe, start)
-        self._claim(job.files())
+        if self.world.first:
+            self._claim(job.files())
         if start is not None and _asks_for_a_tokenizer(self.recipe) and start.source_tokenizer is not None:
             self._say("data.tokenizer is not used: the model to start from has its own")
+        if not self.world.first:
+            self.world.wait()
         prepared = job.prepare(self.out / "data", self._say)
+        if self.world.first:
+            self.world.wait()
         torch.manual_seed(self.recipe.training.seed)
         model = make_model(prepared.model_name, prepared.config)
         if start is not None:
             self._say(take_over(model, start))
-        if isinstance(model, Fitted):
-            self._fit(model, prepared)
-        else:
+        if not isinstance(model, Fitted):
             self._descend(model, prepared)
+        elif self.world.first:
+            self._fit(model, prepared)
+        self.world.wait()
         return self.out
 
     def _fit(self, model: nn.Module, prepared: Prepared) -> None:
@@ -76,8 +86,11 @@ class Run:
             direction=prepared.direction,
             on_best=lambda best: save_model(self.out, prepared.stored(best)),
             quiet=self.quiet,
+            world=self.world,
         )
         progress = engine.run()
+        if not self.world.first:
+            return
         if prepared.validate is None:
             save_model(self.out, prepared.stored(model))
         elif progress.best is None:

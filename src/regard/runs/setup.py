@@ -23,7 +23,7 @@ from regard.models import reads_cls
 from regard.runs.recipe import Recipe
 from regard.store import StoredModel
 from regard.tasks._task import Task
-from regard.training import engine
+from regard.training.trained import Data as TrainingData
 
 Say = Callable[[str], None]
 
@@ -116,11 +116,11 @@ class Setup:
         """Options of the model that the data decides, besides the sizes of vocabularies."""
         return {}
 
-    def batches(self, examples: Any, *, shuffle: bool) -> engine.Data:
+    def batches(self, examples: Any, *, shuffle: bool) -> TrainingData:
         """A data set, batch by batch."""
         raise NotImplementedError
 
-    def experience(self, model: nn.Module) -> engine.Data | None:
+    def experience(self, model: nn.Module) -> TrainingData | None:
         """Training data that the model itself makes, by acting in an environment; None: it is the training set."""
         return None
 
@@ -157,7 +157,7 @@ class ClsSetup(Setup):
             for name in ("cls", "sep"):
                 tokenizer.specials.need(name)
 
-    def batches(self, examples: Any, *, shuffle: bool) -> engine.Data:
+    def batches(self, examples: Any, *, shuffle: bool) -> TrainingData:
         """Rows of like length together, within the recipe's tokens and the data's rows a batch."""
         training, most = self.recipe.training, getattr(self.data, "max_rows", None)
         budget = training.tokens_per_batch

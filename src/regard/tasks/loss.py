@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.core.devices import lower_precision
+
 # A slice of this many numbers stays within a core's cache share and still keeps matrix products efficient (measured).
 _SLICE = 4_000_000
 
@@ -52,7 +54,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         vocab, total = weight.shape[0], hidden.new_zeros((), dtype=torch.float32)
         needed = any(ctx.needs_input_grad)
         # Under autocast only the matrix products are done in the lower precision; probabilities never are.
-        low = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else weight.dtype
+        low = lower_precision(weight) or weight.dtype
         matrix = weight.to(low)
         grads: list[Tensor] = []
         grad_weight = torch.zeros_like(weight) if needed else None

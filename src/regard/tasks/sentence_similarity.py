@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core.batch import Batch
+from regard.core.devices import full_precision
 from regard.core.measured import Measured, stacked
 from regard.core.output import Output
 from regard.tasks._task import Task
@@ -41,10 +42,10 @@ class SentenceSimilarity(Task):
         first, other = embedded(model, batch), embedded(model, batch, "other_")
         if self.mode == "cosine":
             return F.mse_loss((first * other).sum(-1), batch["labels"], reduction="sum")
-        with torch.autocast("cpu", enabled=False):  # differences of cosines are small, and divided by a small number
+        with full_precision(first):  # differences of cosines are small, and divided by a small number
             scores = first @ other.T / self.temperature
         there, back = (_same(batch[f"{side}input_ids"]) for side in ("other_", ""))
-        right = torch.arange(batch.size)
+        right = torch.arange(batch.size, device=scores.device)
         return (
             F.cross_entropy(scores.masked_fill(there, float("-inf")), right, reduction="sum")
             + F.cross_entropy(scores.T.masked_fill(back, float("-inf")), right, reduction="sum")
@@ -75,4 +76,4 @@ def embedded(model: Embeds, batch: Batch, side: str = "") -> Tensor:
 def _same(ids: Tensor) -> Tensor:
     """True at [i,j], i ≠ j, where rows i and j are the same text."""
     same = (ids[:, None] == ids[None]).all(-1)
-    return same & ~torch.eye(len(ids), dtype=torch.bool)
+    return same & ~torch.eye(len(ids), dtype=torch.bool, device=ids.device)

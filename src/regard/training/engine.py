@@ -4,6 +4,10 @@ An update reads `accumulate` batches, sums the loss over their real tokens, divi
 Everything that decides what comes next is in a checkpoint: weights, optimizer moments, random generator, place in the
 data, best result so far, moving average. So a run that was killed at any moment goes on to the same bits as one that
 was not.
+
+What is trained is one module whose `forward(batch)` is the loss, so that several processes can train it together
+(`distributed`): with the same batches and no dropout they do what one does, but for the rounding of sums. Device and
+precision are decided here and nowhere else.
 """
 
 from __future__ import annotations
@@ -15,38 +19,26 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from regard.core import weights
 from regard.core.batch import Batch
+from regard.core.devices import HOST
 from regard.core.directions import Direction, better
 from regard.core.errors import RegardError, UsageError
 from regard.training import checkpoint
 from regard.training.checkpoint import Checkpoint
 from regard.training.config import TrainingConfig
-from regard.training.interrupt import Interrupted, noted_signals
-from regard.training.log import Log
+from regard.training.distributed import World
+from regard.training.interrupt import STOPPING, Interrupted, noted_signals
+from regard.training.log import Log, Silent
+from regard.training.moving_average import MovingAverage
 from regard.training.optim import make_optimizer, restore_state, state_tensors
 from regard.training.schedule import learning_rate
-
-
-class Task(Protocol):
-    """What is learnt: how many items a batch's loss is summed over, what they are called, and that sum."""
-
-    @property
-    def unit(self) -> str: ...
-    def count(self, batch: Batch) -> int: ...
-    def loss(self, model: Any, batch: Batch) -> Tensor: ...
-
-
-class Data(Protocol):
-    """Where batches come from: the same ones in the same order for the same epoch, from any place in it."""
-
-    def batches_in_epoch(self, number: int) -> int: ...
-    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]: ...
+from regard.training.trained import Data, Task, Trained
 
 
 class Diverged(RegardError):
@@ -85,13 +77,15 @@ class Engine:
         direction: Direction = "lower",
         on_best: Callable[[nn.Module], None] | None = None,
         quiet: bool = False,
+        world: World | None = None,
     ) -> None:
         if config.max_steps is None and config.max_epochs is None:
             raise UsageError("nothing says when to stop", remedy="Set training.max_steps or training.max_epochs.")
         self.model, self.task, self.data, self.config, self.folder = model, task, data, config, folder
         self.validate, self.direction, self.on_best, self.quiet = validate, direction, on_best, quiet
+        self.world, self.device = world or World(), HOST
         self.progress = Progress(validated=[])
-        self.average: dict[str, Tensor] = {}
+        self.average = MovingAverage(config.ema)
         self._written = -1
         self._losses: list[float] = []
 
@@ -105,9 +99,13 @@ class Engine:
         newest = checkpoint.newest(self.checkpoints, warnings.append)
         if newest is not None:
             weights.load_into(self.model, {name: tensor.clone() for name, tensor in newest[1].model.items()})
+        self.model.to(self.device)
         self.optimizer = make_optimizer(self.model, self.config)
-        self._restore(newest[1] if newest else None)
-        self.log = Log(self.folder, total=self._total, step=self.progress.step, quiet=self.quiet)
+        self._restore(newest[1] if newest else None, warnings.append)
+        self._module = self._wrapped()
+        self.log = (Log if self.world.first else Silent)(
+            self.folder, total=self._total, step=self.progress.step, quiet=self.quiet
+        )
         for text in [*warnings, *([f"going on from update {self.progress.step}"] if newest else [])]:
             self.log.say(text)
         try:
@@ -116,6 +114,13 @@ class Engine:
         finally:
             self.log.close()
         return self.progress
+
+    def _wrapped(self) -> nn.Module:
+        """The module whose forward is the loss; of several processes, each with the others' gradients in its own."""
+        module = Trained(self.model, self.task)
+        if self.world.size == 1:
+            return module
+        return DistributedDataParallel(module, find_unused_parameters=True)
 
     def _loop(self) -> None:
         self.model.train()
@@ -131,9 +136,9 @@ class Engine:
                 self._validate()
             if self.progress.step % self.config.checkpoint_every == 0:
                 self._checkpoint()
-            if self._signals:
+            if number := self._signalled():
                 self._checkpoint()
-                raise Interrupted(self._signals[0], self.progress.step)
+                raise Interrupted(number, self.progress.step)
         if self.validate is not None and self.progress.step not in (self.progress.validated or []):
             self._validate()
         self._checkpoint()
@@ -145,7 +150,8 @@ class Engine:
             if length == 0:
                 raise UsageError("there is nothing to train on", got="0 batches")
             group: list[Batch] = []
-            for batch in self.data.epoch(self.progress.epoch, self.progress.batch):
+            share = {"rank": self.world.rank, "world": self.world.size} if self.world.size > 1 else {}
+            for batch in self.data.epoch(self.progress.epoch, self.progress.batch, **share):
                 group.append(batch)
                 if len(group) == self.config.accumulate or self.progress.batch + len(group) == length:
                     self.progress.batch += len(group)
@@ -156,15 +162,19 @@ class Engine:
 
     def _update(self, batches: list[Batch]) -> None:
         config, step = self.config, self.progress.step + 1
-        count = max(1, sum(self.task.count(batch) for batch in batches))
-        total = torch.zeros(())
-        for batch in batches:
-            with torch.autocast("cpu", torch.bfloat16, enabled=config.precision == "bfloat16"):
-                loss = self.task.loss(self.model, batch)
-            if not math.isfinite(loss.item()):
-                raise Diverged(f"the loss is {loss.item()} at update {step}", remedy=_DIVERGED_REMEDY)
-            (loss / count).backward()
-            total += loss.detach()
+        counted = sum(self.task.count(batch) for batch in batches if not batch.idle)
+        count = max(1, int(self.world.sums(counted)[0]))
+        total = 0.0
+        for number, batch in enumerate(batches, start=1):
+            with self._synchronised(number == len(batches)):
+                with torch.autocast(self.device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
+                    loss = self._module(batch.to(self.device))
+                summed = self.world.sums(loss.item())[0]
+                if not math.isfinite(summed):
+                    raise Diverged(f"the loss is {summed} at update {step}", remedy=_DIVERGED_REMEDY)
+                # Gradients of several processes are averaged, so each contributes its share of the sum so many times.
+                (loss * (self.world.size / count) if self.world.size > 1 else loss / count).backward()
+            total += summed
         limit = config.clip if config.clip > 0 else math.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit).item()
         if not math.isfinite(norm):
@@ -175,16 +185,21 @@ class Engine:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.progress.step = step
-        self._update_average()
-        self._report(total.item() / count, count, rate, norm)
+        self.average.update(self.model)
+        self._report(total / count, count, rate, norm)
 
-    def _update_average(self) -> None:
-        """Move the exponential average of the weights a little towards the weights."""
-        if self.config.ema:
-            for name, tensor in self.model.state_dict().items():
-                mean = self.average.setdefault(name, tensor.clone())
-                if tensor.is_floating_point():
-                    mean.lerp_(tensor, 1 - self.config.ema)
+    def _synchronised(self, last: bool) -> contextlib.AbstractContextManager[object]:
+        """Gradients are summed over the processes once an update, with its last batch."""
+        if last or not isinstance(self._module, DistributedDataParallel):
+            return contextlib.nullcontext()
+        return self._module.no_sync()
+
+    def _signalled(self) -> int:
+        """A signal that came to any of the processes, so that all stop at the same update; 0: none."""
+        number = max(self.world.sums(*(float(number in self._signals) for number in STOPPING)))
+        if not number:
+            return 0
+        return next((number for number in STOPPING if number in self._signals), STOPPING[0])
 
     def _report(self, loss: float, count: int, rate: float, norm: float) -> None:
         self._tokens += count
@@ -203,11 +218,13 @@ class Engine:
             return
         progress, started = self.progress, time.monotonic()
         self.model.eval()
-        with self._averaged(), torch.no_grad():
-            metrics = self.validate(self.model)
-            value = metrics[self.config.metric]
+        metrics: dict[str, float] = {}
+        with self.average.in_place_of(self.model), torch.no_grad():
+            if self.world.first:
+                metrics = self.validate(self.model)
+            value = self.world.from_first(metrics.get(self.config.metric, math.nan))
             is_best = better(value, progress.best, self.direction)
-            if is_best and self.on_best is not None:
+            if is_best and self.on_best is not None and self.world.first:
                 self.on_best(self.model)
         self.model.train()
         progress.best, progress.best_step, progress.since_best = (
@@ -242,42 +259,39 @@ class Engine:
         if self._written == self.progress.step:
             return
         training = {f"optimizer/{name}": tensor for name, tensor in state_tensors(self.optimizer, self.model).items()}
-        training |= {f"average/{name}": tensor for name, tensor in self.average.items()}
-        training["generator"] = torch.get_rng_state()
+        training |= {f"average/{name}": tensor for name, tensor in self.average.tensors.items()}
+        for rank, generator in enumerate(self.world.all_of(torch.get_rng_state())):
+            training[_generator(rank)] = generator
+        self._written = self.progress.step
+        if not self.world.first:
+            return
         state = asdict(self.progress)
         checkpoint.write(self.checkpoints, self.progress.step, Checkpoint(self.model.state_dict(), training, state))
-        self._written = self.progress.step
         newest = [int(path.name.removeprefix("step-")) for path in checkpoint.listing(self.checkpoints)][-2:]
         checkpoint.prune(self.checkpoints, {*newest, *(self.progress.validated or []), self.progress.best_step})
 
-    def _restore(self, saved: Checkpoint | None) -> None:
+    def _restore(self, saved: Checkpoint | None, warn: Callable[[str], None]) -> None:
         if saved is None:
-            torch.manual_seed(self.config.seed)
+            # Each process draws its own noise; the first draws what a single one does.
+            torch.manual_seed(self.config.seed + 1_000_003 * self.world.rank)
             return
         known = {field.name for field in fields(Progress)}
         self.progress = Progress(**{name: value for name, value in saved.state.items() if name in known})
-        parts: dict[str, dict[str, Tensor]] = {"optimizer": {}, "average": {}}
+        parts: dict[str, dict[str, Tensor]] = {"optimizer": {}, "average": {}, "generator": {}}
         for name, tensor in saved.training.items():
             kind, _, rest = name.partition("/")
-            if rest:
-                parts[kind][rest] = tensor.clone()
+            parts[kind][rest] = tensor.clone()
         restore_state(self.optimizer, self.model, parts["optimizer"])
-        self.average = parts["average"]
-        torch.set_rng_state(saved.training["generator"].clone())
+        self.average.tensors, generators = parts["average"], parts["generator"]
+        if len(generators) != self.world.size:
+            warn(f"the run had {len(generators)} processes and now has {self.world.size}: it goes on, not bit for bit")
+        torch.set_rng_state(generators.get(_generator(self.world.rank).partition("/")[2], generators[""]))
         self._written = self.progress.step
 
-    @contextlib.contextmanager
-    def _averaged(self) -> Iterator[None]:
-        """Validate with the moving average, where there is one; the weights come back afterwards."""
-        if not self.average:
-            yield
-            return
-        trained = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
-        self.model.load_state_dict(self.average)
-        try:
-            yield
-        finally:
-            self.model.load_state_dict(trained)
+
+def _generator(rank: int) -> str:
+    """What the state of a process's random generator is called in a checkpoint."""
+    return "generator" if rank == 0 else f"generator/{rank}"
 
 
 _DIVERGED_REMEDY = (

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 from regard.core.errors import RegardError
 
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+
 
 class Interrupted(RegardError):
     """A signal asked the run to stop; a checkpoint was written."""
@@ -26,7 +28,7 @@ def noted_signals() -> Iterator[list[int]]:
         received.append(number)
 
     try:
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, note) for number in STOPPING}
     except ValueError:
         yield received
         return

@@ -87,5 +87,24 @@ class Log:
         self._path.write_text("".join(kept), encoding="utf-8")
 
 
+class Silent:
+    """Says nothing: the log of a process that is not the first of several."""
+
+    def __init__(self, folder: Path, *, total: int | None, step: int = 0, quiet: bool = False) -> None:
+        pass
+
+    def advance(self, step: int) -> None:
+        pass
+
+    def write(self, step: int, **facts: float | int | str) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 def _formatted(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -39,7 +39,7 @@ class Packed:
 
 def pack(matrix: Tensor, *, exact: bool) -> Packed:
     """One head's weights [Q,K]."""
-    matrix = matrix.detach().to("cpu", torch.float32)
+    matrix = matrix.detach().cpu().float()
     finite = torch.isfinite(matrix)
     whole = bool(finite.all())
     known = matrix if whole else matrix.where(finite, 0.0)
@@ -71,7 +71,7 @@ def thumbnails(weights: Tensor) -> dict[str, Any]:
 
     Numbers from −127 to 127, where 127 is the head's largest size, in base64.
     """
-    weights = weights.detach().to("cpu", torch.float32).nan_to_num(0.0, 0.0, 0.0)
+    weights = weights.detach().cpu().float().nan_to_num(0.0, 0.0, 0.0)
     queries, keys = weights.shape[1:]
     size = (min(queries, THUMB), min(keys, THUMB))
     if not all(size):

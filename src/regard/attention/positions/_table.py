@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from regard.core.devices import HOST
+
 
 class GrowingTable:
     """`rows(positions)` of what `make(positions)` computes; rows once computed are kept."""
@@ -21,5 +23,5 @@ class GrowingTable:
         table = self._table
         if table is None or needed > len(table):
             known = 0 if table is None else len(table)
-            table = self._table = self._make(torch.arange(max(needed, 2 * known, 64), device="cpu"))
+            table = self._table = self._make(torch.arange(max(needed, 2 * known, 64), device=HOST))
         return table.to(dtype=dtype, device=positions.device)[positions]

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.attention.positions._scheme import Position
 from regard.attention.positions._table import GrowingTable
+from regard.core.devices import HOST
 from regard.core.errors import UsageError
 
 
@@ -36,7 +37,7 @@ class Rotary(Position):
 
     def frequencies(self) -> Float[Tensor, " E_half"]:
         """θ_i in double precision."""
-        return self.base ** (-torch.arange(0, self.d_head, 2, dtype=torch.float64, device="cpu") / self.d_head)
+        return self.base ** (-torch.arange(0, self.d_head, 2, dtype=torch.float64, device=HOST) / self.d_head)
 
     def _turn(self, positions: Tensor) -> Tensor:
         """(cos, sin) of each angle, in double precision: as float32, angles past position 100,000 lose 1/100."""

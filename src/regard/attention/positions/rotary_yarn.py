@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.positions.rotary import Rotary
+from regard.core.devices import HOST
 
 
 class RotaryYarn(Rotary):
@@ -38,7 +39,7 @@ class RotaryYarn(Rotary):
         plain = super().frequencies()
         first = max(math.floor(self._pair(self.many)), 0)
         last = min(math.ceil(self._pair(self.few)), self.d_head - 1)
-        pairs = torch.arange(len(plain), dtype=plain.dtype, device="cpu")
+        pairs = torch.arange(len(plain), dtype=plain.dtype, device=HOST)
         kept = 1 - ((pairs - first) / (last - first or 1e-3)).clamp(0, 1)
         return plain * (kept + (1 - kept) / self.factor)
 

@@ -1,0 +1,37 @@
+"""An exponential moving average of the weights: mean ← decay · mean + (1 − decay) · weights (Polyak and Juditsky 1992)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from torch import Tensor, nn
+
+
+class MovingAverage:
+    """Begins with the weights of the first update; a decay of 0 keeps none."""
+
+    def __init__(self, decay: float) -> None:
+        self.decay = decay
+        self.tensors: dict[str, Tensor] = {}
+
+    def update(self, model: nn.Module) -> None:
+        """Move the average a little towards the weights."""
+        if self.decay:
+            for name, tensor in model.state_dict().items():
+                mean = self.tensors.setdefault(name, tensor.clone())
+                if tensor.is_floating_point():
+                    mean.lerp_(tensor, 1 - self.decay)
+
+    @contextlib.contextmanager
+    def in_place_of(self, model: nn.Module) -> Iterator[None]:
+        """The model has the average as its weights, where there is one; they come back afterwards."""
+        if not self.tensors:
+            yield
+            return
+        trained = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        model.load_state_dict(self.tensors)
+        try:
+            yield
+        finally:
+            model.load_state_dict(trained)

@@ -1,0 +1,39 @@
+"""What a run trains, and on what: the contracts between the engine, tasks and data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+from regard.core.batch import Batch
+
+
+class Task(Protocol):
+    """What is learnt: how many items a batch's loss is summed over, what they are called, and that sum."""
+
+    @property
+    def unit(self) -> str: ...
+    def count(self, batch: Batch) -> int: ...
+    def loss(self, model: Any, batch: Batch) -> Tensor: ...
+
+
+class Data(Protocol):
+    """Where batches come from: the same ones in the same order for the same epoch, from any place in it."""
+
+    def batches_in_epoch(self, number: int) -> int: ...
+    def epoch(self, number: int, start: int = 0, *, rank: int = 0, world: int = 1) -> Iterator[Batch]: ...
+
+
+class Trained(nn.Module):
+    """A model with its task: batch in, loss out."""
+
+    def __init__(self, model: nn.Module, task: Task) -> None:
+        super().__init__()
+        self.model, self.task = model, task
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The loss summed over the batch's items."""
+        loss = self.task.loss(self.model, batch)
+        return loss * 0.0 if batch.idle else loss
