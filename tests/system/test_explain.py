@@ -267,7 +267,7 @@ def _header(path: Path, change) -> None:
     lambda words: words["sides"].update(source=[["a"]]),
     lambda words: words.update(sites="x"),
     lambda words: words.update(sites=[], sides={}),
-    lambda words: words.update(version=2),
+    lambda words: words.update(version=3),
     lambda _: "{broken",
     lambda _: "[]",
 ])  # fmt: skip

@@ -75,7 +75,8 @@ def attend(
     chooser: str | Chooser = "softmax",
     gain: Tensor | GainFunction | None = None,
     dropout: float = 0.0,
-    site: str = "attend",
+    site: str | None = "attend",
+    axes: taps.Axes | None = None,
     value_path: Callable[[Tensor], Tensor] | None = None,
 ) -> Attended:
     """Mix `values` by how well `keys` match `query`.
@@ -84,7 +85,8 @@ def attend(
     out. Fewer key heads G than query heads H is grouped-query attention. `mask` is boolean (True = may attend) or a
     `Mask`; a query that may see nothing gets zeros. `bias` is added to the scores, `gain` multiplies the weights; each
     is a tensor that broadcasts to [B,H,Q,K] or a function of the distance (see `core.contracts`). `dropout` drops
-    weights now, so pass it in training only. `site` and `value_path` are for those who watch (`core.taps`).
+    weights now, so pass it in training only. `site`, what its `axes` are, and `value_path` are for those who watch
+    (`core.taps`); without a site nobody is told.
     """
     if lower_precision(query) is not None:
         # In bfloat16 the fused kernel's backward pass takes 4× as long on a CPU as in float32 (measured), and queries,
@@ -92,23 +94,24 @@ def attend(
         with full_precision(query):
             return attend(
                 query.float(), keys.float(), values.float(), score=score, mask=mask, bias=bias, chooser=chooser,
-                gain=gain, dropout=dropout, site=site, value_path=value_path,
+                gain=gain, dropout=dropout, site=site, axes=axes, value_path=value_path,
             )  # fmt: skip
     chosen_score = shared_score(score) if isinstance(score, str) else score
     chosen_chooser = shared_chooser(chooser) if isinstance(chooser, str) else chooser
     check_inputs(query, keys, values, mask, bias, gain, chosen_score)
-    axes = query.dim()
-    if axes < 4:
+    n_dims = query.dim()
+    if n_dims < 4:
         query, keys, values = (_add_axes(x) for x in (query, keys, values))
-        if axes == 3:  # [B,Q,K] beside [B,Q,E]: the head axis goes in the middle
+        if n_dims == 3:  # [B,Q,K] beside [B,Q,E]: the head axis goes in the middle
             mask, bias, gain = _add_head(mask), _add_head(bias), _add_head(gain)
     allowed = mask if isinstance(mask, Mask) else _EVERYTHING if mask is None else Mask(pairs=mask)
     allowed = allowed.trim(query.shape[2], keys.shape[2])
     attended = solve(Stages(query, keys, values, chosen_score, allowed, bias, chosen_chooser, gain, dropout))
-    may_see = functools.partial(allowed.dense, query.shape[2], keys.shape[2], query.device)
-    taps.report(site, query, keys, values, lambda: attended.weights, value_path, may_see)
-    attended.context = taps.altered(site, attended.context)
-    return attended if axes == 4 else _strip_axes(attended, axes)
+    if site is not None:
+        may_see = functools.partial(allowed.dense, query.shape[2], keys.shape[2], query.device)
+        taps.report(site, query, keys, values, lambda: attended.weights, value_path, may_see, axes)
+        attended.context = taps.altered(site, attended.context)
+    return attended if n_dims == 4 else _strip_axes(attended, n_dims)
 
 
 def solve(stages: Stages) -> Attended:

@@ -20,6 +20,7 @@ from regard.attention.masks import Mask
 from regard.attention.positions import Position
 from regard.attention.scores import make_score
 from regard.attention.stages import share_heads
+from regard.core import taps
 from regard.core.contracts import Chooser, Score
 from regard.core.errors import ShapeError
 from regard.core.state import Groups, Rows
@@ -69,6 +70,8 @@ class MultiHead(nn.Module):
         self.score = make_score(score, self.d_head, self.d_head) if isinstance(score, str) else score
         self.chooser = make_chooser(chooser) if isinstance(chooser, str) else chooser
         self.position, self.dropout, self.site = position, dropout, "attention"
+        self.axes = taps.Axes()
+        """What its queries and keys are; whoever builds a model with it says so."""
         for part in (self.query, self.key, self.value, self.output):
             nn.init.xavier_uniform_(part.weight)
             if bias:
@@ -107,6 +110,7 @@ class MultiHead(nn.Module):
             chooser=self.chooser,
             dropout=self.dropout if self.training else 0.0,
             site=self.site,
+            axes=self.axes,
             value_path=self.value_path,
         )
         context = attended.context if groups is None else groups.apart(attended.context)

@@ -8,12 +8,15 @@ as many summaries.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
 from regard.attention.masks import Mask
+from regard.core import taps
 
 
 class LearnedQuery(nn.Module):
@@ -24,13 +27,18 @@ class LearnedQuery(nn.Module):
         d_hidden = d_hidden or d_model
         self.key = nn.Linear(d_model, d_hidden)
         self.query = nn.Parameter(torch.empty(n_queries, d_hidden))
-        self.site = "pooling"
+        self.site, self.axes = "pooling", taps.Axes("query", "input")
         nn.init.xavier_uniform_(self.key.weight)
         nn.init.zeros_(self.key.bias)
         nn.init.normal_(self.query, std=d_hidden**-0.5)
 
-    def forward(self, states: Float[Tensor, "B T D"], *, mask: Tensor | Mask | None = None) -> Attended:
-        """`context` [B,1,n,D] and `weights` [B,1,n,T], one head; padding is `Mask(keys=...)`."""
+    def forward(
+        self, states: Float[Tensor, "B T D"], *, mask: Tensor | Mask | None = None, rows: Tensor | None = None
+    ) -> Attended:
+        """`context` [B,1,n,D] and `weights` [B,1,n,T], one head; padding is `Mask(keys=...)`.
+
+        `rows` [B] says which input each sequence belongs to, where an input has several (see `core.taps.Axes`)."""
         keys_BHTE = torch.tanh(self.key(states)).unsqueeze(1)
         query_BHQE = self.query.expand(states.shape[0], 1, -1, -1)
-        return attend(query_BHQE, keys_BHTE, states.unsqueeze(1), score="dot", mask=mask, site=self.site)
+        axes = replace(self.axes, rows=rows)
+        return attend(query_BHQE, keys_BHTE, states.unsqueeze(1), score="dot", mask=mask, site=self.site, axes=axes)

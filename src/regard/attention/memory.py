@@ -20,6 +20,9 @@ from torch import Tensor
 
 from regard.attention.attend import Attended, attend
 from regard.attention.scores.cosine import Cosine
+from regard.core import taps
+
+READS = taps.Axes("input", "memory")
 
 
 class Address(NamedTuple):
@@ -32,18 +35,19 @@ class Address(NamedTuple):
     sharpen: Float[Tensor, "B H"] | None = None
 
 
-def read_by_content(memory: Float[Tensor, "B N M"], address: Address, *, site: str = "memory") -> Attended:
+def read_by_content(memory: Float[Tensor, "B N M"], address: Address, *, site: str | None = "memory") -> Attended:
     """`context` [B,H,1,M] read by content alone, `weights` [B,H,1,N]."""
     rows = memory.unsqueeze(1)
     score = Cosine(strength=address.strength[:, :, None, None])
-    return attend(address.key.unsqueeze(2), rows, rows, score=score, site=site)
+    return attend(address.key.unsqueeze(2), rows, rows, score=score, site=site, axes=READS)
 
 
 def locate(
     memory: Float[Tensor, "B N M"], address: Address, previous: Float[Tensor, "B H N"] | None = None
 ) -> Float[Tensor, "B H N"]:
     """All four steps of addressing; those that the address leaves out do nothing."""
-    weights = read_by_content(memory, address).weights.squeeze(2)
+    # Nobody is told of this first step: what is read with is known only after the last.
+    weights = read_by_content(memory, address, site=None).weights.squeeze(2)
     if address.gate is not None and previous is not None:
         gate = address.gate.unsqueeze(-1)
         weights = gate * weights + (1 - gate) * previous
@@ -58,8 +62,14 @@ def locate(
     return weights
 
 
-def read_memory(memory: Float[Tensor, "B N M"], weights: Float[Tensor, "B H N"]) -> Float[Tensor, "B H M"]:
-    return weights @ memory
+def read_memory(
+    memory: Float[Tensor, "B N M"], weights: Float[Tensor, "B H N"], *, site: str = "memory"
+) -> Float[Tensor, "B H M"]:
+    """r of each head. Those who watch are told the weights that were used, and the memory as it is now."""
+    rows = memory.unsqueeze(1)
+    context = (weights @ memory).unsqueeze(2)
+    taps.report(site, context, rows, rows, lambda: weights.unsqueeze(2), axes=READS)
+    return taps.altered(site, context).squeeze(2)
 
 
 def write(

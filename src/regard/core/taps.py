@@ -26,11 +26,25 @@ from regard.core.errors import UnknownName, UsageError
 Labels = tuple[Sequence[str] | None, Sequence[str] | None]
 
 
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """What the queries and the keys of a site are: "source", "target", "image", "memory", "word" and so on.
+
+    The names are those that whoever looks has labels for (`explain.Subject.sides`). `rows` [B] says which input each
+    row of the call belongs to, where one input gives several: the sentences of a document, say.
+    """
+
+    queries: str = "input"
+    keys: str = "input"
+    rows: Tensor | None = None
+
+
 @dataclass
 class Seen:
     """What one call of one attention site did. Fields that were not asked for are None."""
 
     site: str
+    axes: Axes = Axes()
     weights: Tensor | None = None
     query: Tensor | None = None
     keys: Tensor | None = None
@@ -58,6 +72,8 @@ class Record:
     labels: Mapping[str, Labels] = field(default_factory=dict)
     seen: list[Seen] = field(default_factory=list)
     hidden: dict[str, list[Tensor]] = field(default_factory=dict)
+    hidden_axes: dict[str, str] = field(default_factory=dict)
+    """What the states at each place belong to."""
 
     @property
     def sites(self) -> list[str]:
@@ -160,13 +176,14 @@ def report(
     keys: Tensor,
     values: Tensor,
     weights: Callable[[], Tensor],
-    value_path: Callable[[Tensor], Tensor] | None,
-    allowed: Callable[[], Tensor | None],
+    value_path: Callable[[Tensor], Tensor] | None = None,
+    allowed: Callable[[], Tensor | None] = lambda: None,
+    axes: Axes | None = None,
 ) -> None:
     """Add a call of `site` to the records that watch it; the functions are only called for records that need them."""
     for record in watchers(site):
         keep = (lambda x: x) if record.graph else Tensor.detach
-        entry = Seen(site)
+        entry = Seen(site, axes or Axes())
         entry.query_labels, entry.key_labels = record.labels_of(site)
         if record.want_weights:
             entry.weights = keep(weights())
@@ -182,13 +199,17 @@ def report(
         record.seen.append(entry)
 
 
-def point(name: str, hidden: Tensor) -> Tensor:
-    """States [B,T,D] at a named place, such as the output of a block: changed by `alter`, then recorded by `watch`."""
+def point(name: str, hidden: Tensor, axis: str = "input") -> Tensor:
+    """States [B,T,D] at a named place, such as the output of a block: changed by `alter`, then recorded by `watch`.
+
+    `axis` says what the T states belong to, as `Axes` does.
+    """
     hidden = altered(name, hidden)
     for record in watchers(name):
         if not record.want_hidden:
             continue
         record.hidden.setdefault(name, []).append(hidden if record.graph else hidden.detach())
+        record.hidden_axes[name] = axis
     return hidden
 
 

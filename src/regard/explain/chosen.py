@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.core.errors import UnknownName, UsageError
-from regard.explain.traces import Site, Trace
+from regard.explain.traces import Look, Site, Trace
 from regard.views.result import Matrix
 
 
@@ -29,6 +29,11 @@ def chosen(trace: Trace, sites: str = "*", *, own: bool = False) -> list[Site]:
     if own and not (matching_sites := [site for site in matching_sites if looks_at_itself(site)]):
         raise UsageError("no self-attention among these sites", got=sites, expected="sites such as encoder.0.self")
     return matching_sites
+
+
+def looked(trace: Trace, sites: str, row: int) -> list[Look]:
+    """What one input's rows of the matching sites did."""
+    return [look for site in chosen(trace, sites) for look in trace.looks(site.name, row)]
 
 
 def looks_at_itself(site: Site) -> bool:
@@ -56,9 +61,13 @@ def input_of(trace: Trace, layer: str) -> str:
 
 def looked_at(trace: Trace, row: int = 0) -> str:
     """What a run has read, for titles."""
-    if trace.grid is not None:
-        return f"an image of {trace.grid[0]} × {trace.grid[1]} patches"
-    return short(trace.labels(next(iter(trace.sides)), row))
+    read = []
+    for side in trace.sides:
+        if side in trace.grids:
+            read.append("an image of {} × {} patches".format(*trace.grids[side]))
+        elif not read or read[0].startswith("an image"):
+            read.append(short(trace.labels(side, row)))
+    return ", ".join(read[:2])
 
 
 def answered(trace: Trace, row: int = 0) -> list[str]:
@@ -87,12 +96,14 @@ def _ranked(pairs: Sequence[tuple[str, float]]) -> str:
     return ", ".join(f"{word!r} ({share:.0%})" for word, share in pairs[:3])
 
 
-def pictured(trace: Trace, name: str, values: Tensor, *, diverging: bool = False, note: str = "") -> list[Matrix]:
-    """One value for each token [T] as a picture of the image's patches; special tokens in the note; none for texts."""
-    if trace.grid is None:
+def pictured(
+    trace: Trace, side: str, name: str, values: Tensor, *, diverging: bool = False, note: str = ""
+) -> list[Matrix]:
+    """One value for each patch of a side [T] as a picture; special tokens in the note; none for what is no image."""
+    if side not in trace.grids:
         return []
-    height, width = trace.grid
-    special = list(zip(trace.labels("input"), values.tolist(), strict=True))[: -height * width]
+    height, width = trace.grids[side]
+    special = list(zip(trace.labels(side), values.tolist(), strict=True))[: -height * width]
     beside = [f"{label} is {value:.3g}".replace("-", "−") for label, value in special]
     note = "; ".join([f"{', '.join(beside)} and is left out", *([note] if note else [])]) if beside else note
     patches = values[-height * width :].reshape(height, width)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.core import taps
@@ -56,11 +57,12 @@ def record(
         subject.name,
         subject.task,
         {side: [list(row) for row in rows] for side, rows in subject.sides.items()},
-        {name: _site(subject, seen.calls(name), slopes.get(name)) for name in seen.sites},
+        {name: _site(seen.calls(name), slopes.get(name)) for name in seen.sites},
         {name: torch.cat(parts, 1) for name, parts in states.hidden.items()} if hidden else {},
         dict(subject.ids),
         dict(subject.output) | ({} if scores is None else {"scores": scores.tolist()}),
-        subject.grid,
+        dict(subject.grids),
+        dict(states.hidden_axes) if hidden else {},
         subject,
     )
 
@@ -90,42 +92,76 @@ def _slopes(scores: Tensor, contexts: dict[str, list[Tensor]]) -> dict[str, Tens
     return slopes
 
 
-def _site(subject: Subject, calls: list[taps.Seen], slope: Tensor | None) -> Site:
-    """One site; a recurrent decoder calls its aligner once a step, and the rows are put together in order."""
-    first, weights = calls[0], [call.weights for call in calls if call.weights is not None]
-    queries, keys = subject.sides_of(first.site)
-    path = frame = gradients = None
-    if first.values is not None:
-        n_heads = first.query.shape[1] if first.query is not None else first.values.shape[1]
-        values = first.values.repeat_interleave(n_heads // first.values.shape[1], dim=1)
+def _site(calls: list[taps.Seen], slope: Tensor | None) -> Site:
+    """One site. A recurrent model calls it once a step: the queries of all calls stand one after the other, and keys
+    that a call did not have yet weigh nothing. Where the values change from call to call, each call has its own T."""
+    first, n_keys = calls[0], max(_n_keys(call) for call in calls)
+    weights = [_widened(call.weights, n_keys) for call in calls if call.weights is not None]
+    path = frame = gradients = calls_Q = None
+    values = [_shared(call) for call in calls if call.values is not None]
+    if values:
+        slices = None if slope is None else slope.split([part.shape[2] for part in weights], 2)
+        if slices is not None:
+            parts = [_widened(dy @ v.mT, n_keys) for dy, v in zip(slices, values, strict=True)]
+            gradients = torch.cat(parts, 2).detach()
+        if not _alike(values):
+            counts = [1 if call.query is None else call.query.shape[2] for call in calls]
+            calls_Q = torch.arange(len(calls)).repeat_interleave(torch.tensor(counts))
+        filled = [F.pad(v, (0, 0, 0, n_keys - v.shape[2])) for v in (values[:1] if calls_Q is None else values)]
+        path = filled[0] if calls_Q is None else torch.stack(filled, 2)
         if first.slices is not None:
             basis, triangle = torch.linalg.qr(first.slices.mT)
-            path, frame = values @ triangle.mT, basis.mT
-        else:
-            path = values
-        gradients = None if slope is None else (slope @ values.mT).detach()
+            path, frame = path @ (triangle.mT if calls_Q is None else triangle.mT[:, None]), basis.mT
+            frame = frame if calls_Q is None else frame[:, None]
     return Site(
         first.site,
-        queries,
-        keys,
+        first.axes.queries,
+        first.axes.keys,
         torch.cat(weights, 2) if len(weights) > 1 else next(iter(weights), None),
-        _allowed(calls),
+        _allowed(calls, n_keys),
         path,
         frame,
         gradients,
+        first.axes.rows,
+        calls_Q,
     )
 
 
-def _allowed(calls: list[taps.Seen]) -> Tensor | None:
+def _n_keys(call: taps.Seen) -> int:
+    parts = ((call.weights, 3), (call.values, 2))
+    return max((tensor.shape[axis] for tensor, axis in parts if tensor is not None), default=0)
+
+
+def _widened(tensor: Tensor, n_keys: int) -> Tensor:
+    """[B,H,Q,K] with keys that weigh nothing up to `n_keys`."""
+    return tensor if tensor.shape[3] == n_keys else F.pad(tensor, (0, n_keys - tensor.shape[3]))
+
+
+def _shared(call: taps.Seen) -> Tensor:
+    """A call's values [B,H,K,E], those of several query heads repeated."""
+    assert call.values is not None
+    n_heads = call.query.shape[1] if call.query is not None else call.values.shape[1]
+    return call.values.repeat_interleave(n_heads // call.values.shape[1], dim=1)
+
+
+def _alike(values: list[Tensor]) -> bool:
+    """Whether all calls had the same values."""
+    first = values[0]
+    return all(other.shape == first.shape and torch.equal(other, first) for other in values[1:])
+
+
+def _allowed(calls: list[taps.Seen], n_keys: int) -> Tensor | None:
     """What each query might see, for those whose weights were kept."""
-    if all(call.allowed is None for call in calls):
+    unlike = any(_n_keys(call) != n_keys for call in calls)
+    if not unlike and all(call.allowed is None for call in calls):
         return None
     parts = []
     for call in calls:
         if call.weights is not None:
             whole = torch.ones(1, 1, *call.weights.shape[2:], dtype=torch.bool)
-            parts.append(whole if call.allowed is None else whole & call.allowed)
-    return torch.cat(parts, 2) if parts else None
+            parts.append(_widened(whole if call.allowed is None else whole & call.allowed, n_keys))
+    return torch.cat([part.expand(max(len(p) for p in parts), max(p.shape[1] for p in parts), -1, -1)
+                      for part in parts], 2) if parts else None  # fmt: skip
 
 
 def _no_such_site(subject: Subject, sites: str | Sequence[str]) -> NoReturn:

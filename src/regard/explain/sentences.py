@@ -77,7 +77,7 @@ def sample(trace: Trace, layers: str | None) -> Sample:
     for name in chosen:
         if name not in own:
             raise UnknownName(f"layer of the {part}", name, own)
-    side = _labels(trace, part)
+    side = trace.side_of(f"{part}.input")
     rows = trace.sides[side]
 
     def real(tensor: Tensor) -> list[Tensor]:
@@ -92,10 +92,3 @@ def sample(trace: Trace, layers: str | None) -> Sample:
     known = trace.ids.get(side)
     sentences = [row.numpy().tobytes() for row in (inputs if known is None else real(known))]
     return Sample(part, inputs, states, None if ids is None else real(ids), table, sentences)
-
-
-def _labels(trace: Trace, part: str) -> str:
-    """The side that a part of the model reads."""
-    if len(trace.sides) == 1:
-        return next(iter(trace.sides))
-    return "source" if part == "encoder" else "prefix" if "prefix" in trace.sides else "target"

@@ -21,8 +21,9 @@ class Subject:
     """Called with `inputs`; gives what `score` reads."""
     inputs: Mapping[str, Tensor]
     sides: Mapping[str, list[list[str]]]
-    """Labels of the tokens or patches of each row: of "input", or of "source", "target" (what each step writes) and
-    "prefix" (what it has just read)."""
+    """Labels of what the axes of sites stand for: the tokens of "input", or of "source", "target" (what each step
+    writes) and "prefix" (what it has just read), the patches of "image", … The first has a list for each row of the
+    inputs; one whose sites have several rows an input (the words of each sentence) has a list for each of those."""
     score: Callable[[Any, Mapping[str, Tensor]], Tensor] | None = None
     """What is explained, one number a row [B] (a log-probability); it also gets `goal`."""
     goal: Mapping[str, Tensor] = field(default_factory=dict)
@@ -33,8 +34,8 @@ class Subject:
     label: Callable[[int], str] | None = None
     """The word or class of one of those logits."""
     token_embedding: Tensor | None = None
-    grid: tuple[int, int] | None = None
-    """Of images: rows and columns of patches; special tokens come before them."""
+    grids: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Of sides that are images: rows and columns of patches; special tokens come before them."""
     untrained: Callable[[int], Subject] | None = None
     """The same with new random weights, by seed."""
 
@@ -60,12 +61,3 @@ class Subject:
                 remedy="Look at its attention or hidden states instead, or give a target.",
             )
         return self.score(self.run(**self.inputs), self.goal)
-
-    def sides_of(self, name: str) -> tuple[str, str]:
-        """The sides that the queries and the keys of a site belong to."""
-        if len(self.sides) == 1:
-            (side,) = self.sides
-            return side, side
-        if name.startswith("encoder"):
-            return "source", "source"
-        return "target", "prefix" if name.endswith(".self") else "source"

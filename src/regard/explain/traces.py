@@ -17,12 +17,15 @@ from regard.core.errors import DataError, UnknownName, UsageError
 from regard.explain.subject import Subject
 
 FORMAT = "regard.trace"
-_PARTS = ("weights", "allowed", "path", "frame", "gradients")
+_PARTS = ("weights", "allowed", "path", "frame", "gradients", "rows", "calls")
 
 
 @dataclass(frozen=True)
 class Site:
-    """One attention site: weights [B,H,Q,K] and, where asked for, the parts of T and gradients."""
+    """One attention site: weights [B,H,Q,K] and, where asked for, the parts of T and gradients.
+
+    `queries` and `keys` name what its axes are. The queries of several calls stand one after the other.
+    """
 
     name: str
     queries: str
@@ -34,13 +37,61 @@ class Site:
     frame: Tensor | None = None
     gradients: Tensor | None = None
     """∂score/∂weights [B,H,Q,K]."""
+    rows: Tensor | None = None
+    """The input that each row belongs to [B], where one input has several; None: row b is input b."""
+    calls: Tensor | None = None
+    """The call that each query was part of [Q], where calls had unlike values; then each call has its T [B,H,C,…]."""
 
     @property
     def value_path(self) -> Tensor:
-        """T [B,H,K,D]."""
+        """T [B,H,K,D], or [B,H,C,K,D] where each of C calls has its own."""
         if self.path is None:
             raise UsageError(f"T of {self.name} was not recorded", remedy="Trace with value_path=True.")
         return self.path if self.frame is None else self.path @ self.frame
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """One site as one input met it: tensors without a batch axis and without what padding added."""
+
+    trace: Trace
+    site: Site
+    place: int
+    """The row of the site's tensors."""
+    name: str
+
+    @property
+    def queries(self) -> list[str]:
+        return self._labels(self.site.queries, 2)
+
+    @property
+    def keys(self) -> list[str]:
+        return self._labels(self.site.keys, 3)
+
+    @property
+    def weights(self) -> Tensor:
+        """[H,Q,K]."""
+        assert self.site.weights is not None
+        return self.real(self.site.weights)
+
+    @property
+    def allowed(self) -> Tensor | None:
+        """What each query may see [1 or H,Q,K]; None: everything."""
+        allowed, weights = self.site.allowed, self.site.weights
+        if allowed is None or weights is None:
+            return None
+        return self.real(allowed.expand(len(weights), -1, -1, -1))
+
+    def real(self, tensor: Tensor) -> Tensor:
+        """This row of a tensor [B,H,Q,K]."""
+        return tensor[self.place, :, : len(self.queries), : len(self.keys)]
+
+    def _labels(self, side: str, axis: int) -> list[str]:
+        """As the subject named them; numbers where it did not."""
+        if side in self.trace.sides:
+            return self.trace.sides[side][self.place]
+        assert self.site.weights is not None
+        return [str(number) for number in range(self.site.weights.shape[axis])]
 
 
 @dataclass(frozen=True)
@@ -54,7 +105,10 @@ class Trace:
     hidden: dict[str, Tensor] = field(default_factory=dict)
     ids: dict[str, Tensor] = field(default_factory=dict)
     output: dict[str, Any] = field(default_factory=dict)
-    grid: tuple[int, int] | None = None
+    grids: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Rows and columns of patches, of sides that are images."""
+    axes: dict[str, str] = field(default_factory=dict)
+    """The side that each of the hidden states belongs to."""
     subject: Subject | None = field(default=None, repr=False, compare=False)
     """The model and its inputs, for methods that run it again; None in a trace that was read from a file."""
 
@@ -71,23 +125,33 @@ class Trace:
         self.check_row(row)
         return self.sides[side][row]
 
+    def looks(self, site: str, row: int = 0) -> list[Look]:
+        """What one input's rows of a site did: one look, or several where an input gives several."""
+        self.check_row(row)
+        recorded = self[site]
+        if recorded.weights is None:
+            raise UsageError(f"the weights of {site} were not recorded", remedy="Trace with weights=True.")
+        if recorded.rows is None:
+            return [Look(self, recorded, row, site)]
+        places = (recorded.rows == row).nonzero().flatten().tolist()
+        return [Look(self, recorded, place, f"{site}[{number}]") for number, place in enumerate(places)]
+
     def heads(self, site: str, row: int = 0) -> Tensor:
         """The weights of one row [H,Q,K] without padding."""
-        recorded_site = self[site]
-        if recorded_site.weights is None:
-            raise UsageError(f"the weights of {site} were not recorded", remedy="Trace with weights=True.")
-        return self.real(recorded_site.weights, recorded_site, row)
-
-    def real(self, tensor: Tensor, site: Site, row: int = 0) -> Tensor:
-        """One row of a tensor [B,H,Q,K], without what padding added."""
-        n_queries, n_keys = len(self.labels(site.queries, row)), len(self.labels(site.keys, row))
-        return tensor[row, :, :n_queries, :n_keys]
+        looks = self.looks(site, row)
+        if len(looks) != 1:
+            raise UsageError(f"{site} looked {len(looks)} times for this input", remedy=f"Use trace.looks({site!r}).")
+        return looks[0].weights
 
     def layers(self, side: str | None = None) -> list[str]:
         """Names of hidden states after the input, in order; of one side of the model (`encoder`, `decoder`)."""
         return [
             name for name in self.hidden if not name.endswith(".input") and (side is None or name.split(".")[0] == side)
         ]
+
+    def side_of(self, name: str) -> str:
+        """What hidden states belong to."""
+        return self.axes.get(name) or next(iter(self.sides))
 
     def states(self, name: str) -> Tensor:
         if name not in self.hidden:
@@ -116,8 +180,8 @@ class Trace:
                 if (tensor := getattr(site, part)) is not None:
                     tensors[f"site.{site.name}.{part}"] = tensor
         words = {
-            "format": FORMAT, "version": 1, "model": self.model, "task": self.task, "sides": self.sides,
-            "output": self.output, "grid": self.grid, "hidden": list(self.hidden),
+            "format": FORMAT, "version": 2, "model": self.model, "task": self.task, "sides": self.sides,
+            "output": self.output, "grids": self.grids, "hidden": list(self.hidden), "axes": self.axes,
             "sites": [[site.name, site.queries, site.keys] for site in self.sites.values()],
         }  # fmt: skip
         weights.write(path, tensors, metadata={FORMAT: json.dumps(words, ensure_ascii=False)})
@@ -142,17 +206,20 @@ class Trace:
 
     @classmethod
     def _from(cls, words: dict[str, Any], tensors: dict[str, Tensor], path: str | Path) -> Trace:
-        if words.get("version") != 1:
-            raise DataError(f"{path} is a trace of another version", got=words.get("version"), expected=1)
+        if words.get("version") not in (1, 2):
+            raise DataError(f"{path} is a trace of another version", got=words.get("version"), expected="1 or 2")
+        if not words["sides"]:
+            raise ValueError("no tokens")
+        if words["version"] == 1:
+            words = _as_version_2(words)
         sites = {}
         for name, queries, keys in words["sites"]:
             sites[name] = Site(name, queries, keys, *(tensors.get(f"site.{name}.{part}") for part in _PARTS))
             for side, axis in ((queries, 2), (keys, 3)):
-                longest = max(len(row) for row in words["sides"][side])
-                if (weights := sites[name].weights) is not None and weights.shape[axis] != longest:
-                    raise ValueError(f"{name} has {weights.shape[axis]} tokens of {side}, not {longest}")
-        if not words["sides"]:
-            raise ValueError("no tokens")
+                longest = max(len(row) for row in words["sides"][side]) if side in words["sides"] else None
+                weights = sites[name].weights
+                if weights is not None and longest is not None and weights.shape[axis] != longest:
+                    raise ValueError(f"{name} has {weights.shape[axis]} of {side}, not {longest}")
         return cls(
             words["model"],
             words["task"],
@@ -161,7 +228,8 @@ class Trace:
             {name: tensors[f"hidden.{name}"] for name in words["hidden"]},
             {name.removeprefix("ids."): tensor for name, tensor in tensors.items() if name.startswith("ids.")},
             words["output"],
-            tuple(words["grid"]) if words["grid"] else None,
+            {side: (grid[0], grid[1]) for side, grid in words["grids"].items()},
+            words["axes"],
         )
 
     def check_row(self, row: int) -> None:
@@ -173,3 +241,11 @@ class Trace:
         from regard.explain.methods.maps import maps
 
         return maps(self)._repr_html_()
+
+
+def _as_version_2(words: dict[str, Any]) -> dict[str, Any]:
+    """Traces of the first version did not say what hidden states belong to; their parts of the model did."""
+    sides = words["sides"]
+    only = next(iter(sides)) if len(sides) == 1 else None
+    axes = {name: only or ("source" if name.startswith("encoder") else "prefix") for name in words["hidden"]}
+    return {**words, "axes": axes, "grids": {only: words["grid"]} if words["grid"] and only else {}}

@@ -39,7 +39,7 @@ class EncoderBlock(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         x = self.around_self(x, lambda y: self.self(y, mask=mask, positions=positions, rows=rows))
         x = self.around_feedforward(x, self.feedforward)
-        return taps.point(self.site, x)
+        return taps.point(self.site, x, self.self.axes.keys)
 
 
 class DecoderBlock(nn.Module):
@@ -67,7 +67,7 @@ class DecoderBlock(nn.Module):
         x = self.around_self(x, lambda y: self.self(y, mask=mask, positions=positions, rows=rows))
         x = self.around_cross(x, lambda y: self.cross(y, memory, mask=memory_mask, groups=groups))
         x = self.around_feedforward(x, self.feedforward)
-        return taps.point(self.site, x)
+        return taps.point(self.site, x, self.self.axes.keys)
 
 
 def stack(block: Callable[[], nn.Module], n_layers: int) -> nn.ModuleList:

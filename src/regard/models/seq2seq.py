@@ -71,6 +71,7 @@ class Memory:
     lengths: Tensor
 
 
+_ALIGNS = taps.Axes("target", "source")
 # The parts of a memory, and the axis along which sources differ in length.
 _MEMORY: dict[str, int | None] = {"keys": 2, "values": 2, "real": 1, "lengths": None}
 
@@ -129,12 +130,12 @@ class Seq2seq(nn.Module):
 
     def _states(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor | None]:
         memory, state = self.encode(source, source_mask)
-        x = taps.point("decoder.input", self.dropout(self.target_embedding(target)))
+        x = taps.point("decoder.input", self.dropout(self.target_embedding(target)), "prefix")
         if self.config.attention == "luong" and not self.config.input_feeding:
             # Nothing of step t feeds step t+1 but the recurrent state, so all steps run at once.
             states, _ = self.decoder(x, state=state)
             attended = self._look(states, memory, start=0)
-            out = taps.point("decoder.states", self._combine(attended.context[:, 0], states, x))
+            out = taps.point("decoder.states", self._combine(attended.context[:, 0], states, x), "prefix")
             return out, None if attended.log_prob is None else attended.log_prob[:, 0]
         outputs, chosen, fed = [], [], self._nothing_fed(memory)
         for t, x_t in enumerate(x.unbind(1)):
@@ -143,14 +144,16 @@ class Seq2seq(nn.Module):
             fed = out
             if attended_t is not None and attended_t.log_prob is not None:
                 chosen.append(attended_t.log_prob[:, 0, 0])
-        return taps.point("decoder.states", torch.stack(outputs, 1)), torch.stack(chosen, 1) if chosen else None
+        return taps.point("decoder.states", torch.stack(outputs, 1), "prefix"), torch.stack(
+            chosen, 1
+        ) if chosen else None
 
     def encode(self, source: Tensor, real: Tensor) -> tuple[Memory, RecurrentState]:
         """The memory, and the decoder's first state from the encoder's last."""
         lengths = real.sum(1)
-        x = taps.point("encoder.input", self.dropout(self.source_embedding(source)))
+        x = taps.point("encoder.input", self.dropout(self.source_embedding(source)), "source")
         states, last = self.encoder(x, lengths=lengths)
-        states = taps.point("encoder.states", states)
+        states = taps.point("encoder.states", states, "source")
         directions = 2 if self.config.bidirectional else 1
         first = {
             name: torch.tanh(self.bridge(part.unflatten(1, (-1, directions)).flatten(2))) for name, part in last.items()
@@ -254,7 +257,15 @@ class Seq2seq(nn.Module):
             mask, gain = mask & predicted[0], predicted[1]
         score, chooser = PreparedKeys(self.score), self.chooser
         return attend(
-            query, memory.keys, memory.values, score=score, mask=mask, chooser=chooser, gain=gain, site=self.site
+            query,
+            memory.keys,
+            memory.values,
+            score=score,
+            mask=mask,
+            chooser=chooser,
+            gain=gain,
+            site=self.site,
+            axes=_ALIGNS,
         )
 
     def _combine(self, context: Tensor, out: Tensor, x: Tensor) -> Tensor:

@@ -137,7 +137,7 @@ class Transformer(nn.Module):
     def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         positions = torch.arange(source.shape[1], device=source.device)
         x = self.dropout(self.source_position.embed(self.source_embedding(source), positions))
-        x = taps.point("encoder.input", x)
+        x = taps.point("encoder.input", x, "source")
         mask = Mask(keys=source_mask)
         for block in self.encoder:
             x = block(x, mask=mask)
@@ -181,7 +181,7 @@ class Transformer(nn.Module):
         else:
             positions, mask = step_positions(rows)
         x = self.dropout(self.target_position.embed(self.target_embedding(target), positions))
-        x = taps.point("decoder.input", x)
+        x = taps.point("decoder.input", x, "prefix")
         for index, (block, memory) in enumerate(zip(self.decoder, prepared, strict=True)):
             layer = None if rows is None else rows.sub(f"{index}.self")
             x = block(x, memory, mask=mask, memory_mask=memory_mask, positions=positions, rows=layer)
@@ -222,9 +222,12 @@ class Transformer(nn.Module):
 
     def _encoder_block(self) -> EncoderBlock:
         attention = self._attention("encoder", self.source_position)
+        attention.axes = taps.Axes("source", "source")
         return EncoderBlock(attention, self._feedforward(self.config.d_ff), self._residual)
 
     def _decoder_block(self) -> DecoderBlock:
         attention, cross = self._attention("decoder", self.target_position), self._attention("decoder", None)
+        # Each step writes a token of the target, and has read the prefix before it.
+        attention.axes, cross.axes = taps.Axes("target", "prefix"), taps.Axes("target", "source")
         feedforward = self._feedforward(self.config.d_decoder_ff or self.config.d_ff)
         return DecoderBlock(attention, cross, feedforward, self._residual)

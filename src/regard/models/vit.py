@@ -113,7 +113,7 @@ class Vit(nn.Module):
         patches_BPD = self.patches(pixel_values)
         first = [self.special[name].expand(len(patches_BPD), -1, -1) for name in self._special_names()]
         x = torch.cat([*first, patches_BPD], 1) + self.positions(*pixel_values.shape[2:])
-        x = taps.point("encoder.input", self.dropout(x))
+        x = taps.point("encoder.input", self.dropout(x), "image")
         for block in self.encoder:
             x = block(x)
         return self.norm(x)
@@ -134,6 +134,7 @@ class Vit(nn.Module):
     def _block(self) -> EncoderBlock:
         config = self.config
         attention = MultiHead(config.d_model, config.n_heads, dropout=config.attention_dropout)
+        attention.axes = taps.Axes("image", "image")
         if not config.bias:
             for part in (attention.query, attention.key, attention.value):
                 part.register_parameter("bias", None)

@@ -210,13 +210,13 @@ def image_subject(loaded: ImageClassificationPipeline, images: Sequence[Any]) ->
         loaded.stored.task,
         model,
         inputs,
-        {"input": [labels] * len(pixels)},
+        {"image": [labels] * len(pixels)},
         score,
         goal,
         output=answer,
         head_logits=model.head_logits,
         label=loaded.answer_label,
-        grid=grid,
+        grids={"image": grid},
         untrained=untrained(loaded, lambda other: image_subject(other, images)),  # type: ignore[arg-type]
     )
 

@@ -1,4 +1,7 @@
-"""An exponential moving average of the weights: mean ← decay · mean + (1 − decay) · weights (Polyak and Juditsky 1992)."""
+"""An exponential moving average of the weights (Polyak and Juditsky 1992).
+
+mean ← decay · mean + (1 − decay) · weights
+"""
 
 from __future__ import annotations
 

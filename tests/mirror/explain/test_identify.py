@@ -205,6 +205,7 @@ def test_the_decoder_of_two_sides_reads_its_prefix():
     labels = trace.sides.pop("input")
     trace.sides.update(source=[["x"]] * len(labels), target=[["y"]] * len(labels), prefix=labels)
     trace.ids["prefix"] = trace.ids.pop("input")
+    trace.axes["decoder.input"] = "prefix"
     result = identify(trace, layers="decoder")
     assert {row["among"] for row in result.data["shares"]} == {"sequence"}
     assert result.data["shares"][0]["tokens"] == sum(lengths[row] for row in result.data["sentences"]["test"])

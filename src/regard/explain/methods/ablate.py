@@ -64,7 +64,12 @@ def effect(subject: Subject, site: str, n_heads: int, row: int = 0, layers: list
     copies = subject.repeated(n_heads + 1, row)  # the last copy keeps all its heads
     keep = torch.ones(n_heads + 1, n_heads, 1, 1)
     keep[torch.arange(n_heads), torch.arange(n_heads)] = 0
-    with taps.alter({site: lambda _, context: context * keep.to(context.dtype)}):
+
+    def switch(_: str, context: Tensor) -> Tensor:
+        rows = called.seen[-1].axes.rows  # an input may have several rows, which lose their heads together
+        return context * (keep if rows is None else keep[rows]).to(context.dtype)
+
+    with taps.watch(site, weights=False, hidden=False) as called, taps.alter({site: switch}):
         if subject.score is not None:
             scores = copies.scores().double()
             return scores[:-1] - scores[-1]

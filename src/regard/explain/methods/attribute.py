@@ -39,7 +39,6 @@ from regard.views.result import Curves, Heads, HeadSite, Matrix, Panel, Result, 
 LOOKS_AT = "trace"
 
 HIDDEN, ANSWER = ("exact", "probes"), ("gradient", "integrated", "occlusion")
-_SIDES = {"encoder": ("input", "source"), "decoder": ("input", "prefix")}
 _COPIES = 32
 _NAMES = {"gradient": "Gradient × input", "integrated": "Integrated gradients", "occlusion": "Occlusion"}
 
@@ -100,8 +99,7 @@ def attributed(
 
 def labels_of(trace: Trace, name: str, row: int) -> list[str]:
     """The tokens that a layer's states or an input's vectors belong to."""
-    side = next(side for side in _SIDES[name.split(".")[0]] if side in trace.sides)
-    return trace.labels(side, row)
+    return trace.labels(trace.side_of(name), row)
 
 
 def _of_states(trace: Trace, by_layer: Mapping[str, Moved], inputs: str | None, row: int, how: str) -> Result:
@@ -131,7 +129,7 @@ def _of_states(trace: Trace, by_layer: Mapping[str, Moved], inputs: str | None, 
     values = numbers(picture.kinds["attribution"][0])
     whole = Matrix(f"Contributions to {last}", picture.rows, picture.columns, values, note=note)
     title = f"Contributions to {picture.rows[0]} of {last}"
-    panels += pictured(trace, title, picture.kinds["attribution"][0, 0]) or [whole]
+    panels += pictured(trace, trace.side_of(entry), title, picture.kinds["attribution"][0, 0]) or [whole]
     if len(own_points) > 1:
         series = {"self-contribution": own_points, "another token contributes most": other_points}
         panels.append(Curves("By layer", "layer", "share", series))
@@ -186,7 +184,8 @@ def _of_answer(trace: Trace, how: str, row: int, steps: int, baseline: str) -> R
         values = part[: len(labels)].double().tolist()
         data[name] = dict(zip(("tokens", "values"), (labels, values), strict=True))
         title = f"{_NAMES[how]} of the answer" + (f", {name.split('.')[0]}" if len(parts) > 1 else "")
-        panels += pictured(trace, title, part, diverging=True, note=note) or [Words(title, labels, values, note=note)]
+        words = Words(title, labels, values, note=note)
+        panels += pictured(trace, trace.side_of(name), title, part, diverging=True, note=note) or [words]
     score = f"The answer's score is {whole:.3f}; where every token is the baseline ({baseline}) it is {empty:.3f}."
     statements = [*answered(trace, row), score.replace("-", "−")]
     if how == "integrated":

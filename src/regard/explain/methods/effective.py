@@ -15,15 +15,16 @@ its own, so there T is the values.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.core.errors import UsageError
-from regard.explain.chosen import answered, chosen, looked_at, numbers, pictured
+from regard.explain.chosen import answered, looked, looked_at, numbers, pictured
 from regard.explain.nullspace import reaching
-from regard.explain.traces import Site, Trace
+from regard.explain.traces import Look, Trace
 from regard.views.result import Heads, HeadSite, Matrix, Panel, Result, Table
 
 LOOKS_AT = "trace"
@@ -32,17 +33,16 @@ NEEDS = {"value_path": True}
 
 def effective(trace: Trace, *, sites: str = "*", head: int | None = None, row: int = 0) -> Result:
     """A⊥ of every head beside A, the null space's dimension, and how far both agree."""
-    matching_sites, facts, explorer = chosen(trace, sites), dict[str, dict[str, Any]](), dict[str, HeadSite]()
-    for site in matching_sites:
-        raw_HQK = trace.heads(site.name, row)
-        effective_HQK, null_HQ = effective_weights(trace, site.name, row)
-        facts[site.name] = _facts(trace, site, raw_HQK, effective_HQK, null_HQ, row)
-        labels = trace.labels(site.queries, row), trace.labels(site.keys, row)
-        explorer[site.name] = HeadSite(*labels, {"raw": raw_HQK, "effective": effective_HQK})
+    facts, explorer, sides = dict[str, dict[str, Any]](), dict[str, HeadSite](), dict[str, str]()
+    for look in looked(trace, sites, row):
+        effective_HQK, null_HQ = _effective(look)
+        facts[look.name] = _facts(look, effective_HQK, null_HQ)
+        explorer[look.name] = HeadSite(look.queries, look.keys, {"raw": look.weights, "effective": effective_HQK})
+        sides[look.name] = look.site.keys
     return Result(
         "effective",
         f"Effective attention of {trace.model}: {looked_at(trace, row)}",
-        [*_pictures(trace, explorer, facts, head), _table(facts)],
+        [*_pictures(trace, explorer, facts, sides, head), _table(facts)],
         [*answered(trace, row), *_statements(facts)],
         {"sites": facts, "output": trace.output},
         Heads(explorer, ["raw", "effective"]),
@@ -51,23 +51,44 @@ def effective(trace: Trace, *, sites: str = "*", head: int | None = None, row: i
 
 def effective_weights(trace: Trace, site: str, row: int = 0) -> tuple[Tensor, Tensor]:
     """A⊥ of one row of the trace [H,Q,K], and each query's null space's dimension [H,Q]."""
-    recorded_site = trace[site]
-    if recorded_site.path is None:
-        raise UsageError(f"T of {site} was not recorded", remedy="Trace with value_path=True.")
-    weights_HQK = trace.heads(site, row)
-    n_queries, n_keys = weights_HQK.shape[1:]
-    allowed = None
-    if recorded_site.allowed is not None:
-        wide = recorded_site.allowed.expand(trace.rows, -1, -1, -1)[row : row + 1, :, :n_queries, :n_keys]
-        allowed = None if bool(wide.all()) else wide
-    effective_BHQK, null_BHQ = reaching(weights_HQK[None], recorded_site.path[row : row + 1, :, :n_keys], allowed)
+    looks = trace.looks(site, row)
+    if len(looks) != 1:
+        raise UsageError(f"{site} looked {len(looks)} times for this input", remedy="Use effective(trace, sites=…).")
+    return _effective(looks[0])
+
+
+def _effective(look: Look) -> tuple[Tensor, Tensor]:
+    """The same of one look. Calls with values of their own have a T each, and so a null space each."""
+    if look.site.path is None:
+        raise UsageError(f"T of {look.site.name} was not recorded", remedy="Trace with value_path=True.")
+    allowed = look.allowed
+    allowed = None if allowed is None or bool(allowed.all()) else allowed[None]
+    parts = [
+        reaching(look.weights[None, :, queries], path_HKE[None], None if allowed is None else allowed[:, :, queries])
+        for queries, path_HKE in _paths(look)
+    ]
+    effective_BHQK, null_BHQ = (torch.cat(part, 2) for part in zip(*parts, strict=True))
     return effective_BHQK[0], null_BHQ[0]
 
 
-def _facts(trace: Trace, site: Site, raw: Tensor, part: Tensor, null: Tensor, row: int) -> dict[str, Any]:
-    assert site.path is not None
-    path = site.path[row, :, : raw.shape[2]]
-    wanted, got = raw @ path, part @ path
+def _paths(look: Look) -> Iterator[tuple[slice, Tensor]]:
+    """The queries of each T, and its path [H,K,E]."""
+    path, calls = look.site.path, look.site.calls
+    assert path is not None
+    n_keys, n_queries = len(look.keys), len(look.queries)
+    if calls is None:
+        yield slice(0, n_queries), path[look.place, :, :n_keys]
+        return
+    for call in range(path.shape[2]):
+        queries = (calls[:n_queries] == call).nonzero().flatten().tolist()
+        if queries:
+            yield slice(queries[0], queries[-1] + 1), path[look.place, :, call, :n_keys]
+
+
+def _facts(look: Look, part: Tensor, null: Tensor) -> dict[str, Any]:
+    raw = look.weights
+    pairs = [(raw[:, queries] @ path, part[:, queries] @ path) for queries, path in _paths(look)]
+    wanted, got = (torch.cat(both, 1) for both in zip(*pairs, strict=True))
     sums = part.sum(-1)
     return {
         "null_dimension": null.amax(1).tolist(),
@@ -95,7 +116,11 @@ def correlation(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _pictures(
-    trace: Trace, explorer: dict[str, HeadSite], facts: dict[str, dict[str, Any]], head: int | None
+    trace: Trace,
+    explorer: dict[str, HeadSite],
+    facts: dict[str, dict[str, Any]],
+    sides: dict[str, str],
+    head: int | None,
 ) -> list[Panel]:
     """Of the site where both differ most; one picture where they are the same."""
     name = min(facts, key=lambda site: _mean(facts[site]["correlation"]) if max(facts[site]["null_dimension"]) else 1.0)
@@ -111,7 +136,7 @@ def _pictures(
     panels: list[Panel] = []
     for kind, tensor in kinds.items():
         title, signed = f"{name}, {which}: {kind}", bool(tensor.min() < -1e-6)
-        panels += pictured(trace, f"Where {site.rows[0]} looks: {title}", tensor[0], diverging=signed) or [
+        panels += pictured(trace, sides[name], f"Where {site.rows[0]} looks: {title}", tensor[0], diverging=signed) or [
             Matrix(title, site.rows, site.columns, numbers(tensor), diverging=signed)
         ]
     return panels

@@ -16,73 +16,73 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import UsageError
-from regard.explain.chosen import answered, chosen, count, looked_at, looks_at_itself, numbers, pictured
-from regard.explain.traces import Site, Trace
+from regard.explain.chosen import answered, count, looked, looked_at, looks_at_itself, numbers, pictured
+from regard.explain.traces import Look, Trace
 from regard.views.result import Heads, HeadSite, Matrix, Panel, Result, Table
 
 LOOKS_AT = "trace"
+_MOST_PICTURES = 12
 
 
 def maps(trace: Trace, *, sites: str = "*", head: int | None = None, row: int = 0) -> Result:
     """Weights of all heads, with entropy, distance and agreement; `sites` a name, a layer or a pattern."""
-    matching_sites = chosen(trace, sites)
-    maps_of = {site.name: trace.heads(site.name, row) for site in matching_sites}
-    facts = {site.name: _facts(trace, site, maps_of[site.name], row) for site in matching_sites}
-
+    looks = looked(trace, sites, row)
+    facts = {look.name: _facts(trace, look) for look in looks}
     return Result(
         "maps",
         f"Attention of {trace.model}: {looked_at(trace, row)}",
-        [*_pictures(trace, matching_sites, maps_of, head, row), *_tables(facts)],
+        [*_pictures(trace, looks, head), *_tables(facts)],
         [*answered(trace, row), *_statements(facts)],
         {"sites": facts, "output": trace.output},
-        Heads(
-            {
-                site.name: HeadSite(
-                    trace.labels(site.queries, row), trace.labels(site.keys, row), {"raw": maps_of[site.name]}
-                )
-                for site in matching_sites
-            },
-            ["raw"],
-        ),
+        Heads({look.name: HeadSite(look.queries, look.keys, {"raw": look.weights}) for look in looks}, ["raw"]),
     )
 
 
-def _pictures(
-    trace: Trace, matching_sites: list[Site], maps_of: dict[str, Tensor], head: int | None, row: int
-) -> list[Panel]:
+def _pictures(trace: Trace, looks: list[Look], head: int | None) -> list[Panel]:
     """One picture for each pair of sides: the mean over heads (or one head) of its sites."""
-    groups: dict[tuple[str, str], list[Site]] = {}
-    for site in matching_sites:
-        groups.setdefault((site.queries, site.keys), []).append(site)
+    groups: dict[tuple[str, str, int | None], list[Look]] = {}
+    for look in looks:
+        several = None if look.site.rows is None else look.place  # the parts of an input stay apart
+        groups.setdefault((look.site.queries, look.site.keys, several), []).append(look)
     panels: list[Panel] = []
-    for (queries, keys), sites in groups.items():
-        heads = torch.cat([maps_of[site.name] for site in sites])
-        if head is not None and len(sites) > 1:
+    for alike in groups.values():
+        first, last = alike[0], alike[-1]
+        heads = torch.cat([look.weights for look in alike])
+        if head is not None and len(alike) > 1:
             raise UsageError(
-                "a head is of one site, and there are several", remedy=f"Name one: --sites {sites[0].name}."
+                "a head is of one site, and there are several", remedy=f"Name one: --sites {first.site.name}."
             )
         if head is not None and not 0 <= head < len(heads):
             raise UsageError("no such head", got=head, expected=f"0 to {len(heads) - 1}")
-        name = sites[0].name if len(sites) == 1 else re.sub(r"\d+", "*", sites[0].name)
+        if first.site.keys in trace.grids:
+            panels += _over_image(trace, last, head)
+            continue
+        name = first.name if len(alike) == 1 else re.sub(r"\d+", "*", first.name)
         which = f"head {head}" if head is not None else "" if len(heads) == 1 else f"mean of {len(heads)} heads"
         picture = heads[head] if head is not None else heads.mean(0)
-        if trace.grid is not None:  # every patch's own map is among the heads
-            last = sites[-1]
-            which = f"head {head}" if head is not None else f"mean of {len(maps_of[last.name])} heads"
-            seen = picture if head is not None else maps_of[last.name].mean(0)
-            panels += pictured(trace, f"Where {trace.labels(queries, row)[0]} looks: {last.name}, {which}", seen[0])
-            continue
-        name = ", ".join(filter(None, [name, which]))
-        panels.append(Matrix(name, trace.labels(queries, row), trace.labels(keys, row), numbers(picture)))
+        panels.append(Matrix(", ".join(filter(None, [name, which])), first.queries, first.keys, numbers(picture)))
     return panels
 
 
-def _facts(trace: Trace, site: Site, heads: Tensor, row: int) -> dict[str, Any]:
+def _over_image(trace: Trace, look: Look, head: int | None) -> list[Panel]:
+    """Where the first token of an image looks in it, or each word about it; the heads hold every patch's map."""
+    which = f"head {head}" if head is not None else f"mean of {len(look.weights)} heads"
+    seen_QK = look.weights[head] if head is not None else look.weights.mean(0)
+    asking = look.queries[:1] if looks_at_itself(look.site) else look.queries[:_MOST_PICTURES]
+    return [
+        panel
+        for query, seen_K in zip(asking, seen_QK, strict=False)
+        for panel in pictured(trace, look.site.keys, f"Where {query} looks: {look.name}, {which}", seen_K)
+    ]
+
+
+def _facts(trace: Trace, look: Look) -> dict[str, Any]:
+    heads, allowed = look.weights, look.allowed
     n_heads = len(heads)
     entropy_HQ = torch.special.entr(heads).sum(-1)
     seen_Q = torch.full((heads.shape[1],), float(heads.shape[2]))
-    if site.allowed is not None:
-        seen_Q = trace.real(site.allowed.expand(trace.rows, 1, -1, -1), site, row)[0].sum(-1).float()
+    if allowed is not None:
+        seen_Q = allowed[0].sum(-1).float()
     most = float(seen_Q.clamp_min(1).log().mean())
     facts: dict[str, Any] = {
         "heads": n_heads,
@@ -92,8 +92,8 @@ def _facts(trace: Trace, site: Site, heads: Tensor, row: int) -> dict[str, Any]:
     }
     if n_heads > 1:
         facts["agreement"] = _agreement(heads).tolist()
-    if looks_at_itself(site):
-        facts["distance"] = _distance(heads, trace.grid).tolist()
+    if looks_at_itself(look.site):
+        facts["distance"] = _distance(heads, trace.grids.get(look.site.keys)).tolist()
     return facts
 
 

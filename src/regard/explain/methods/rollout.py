@@ -40,7 +40,7 @@ def rollout(
             explorer[site.name] = HeadSite(*labels, {"rollout": matrix[None]})
         title = f"Rollout of {name}, {count(len(stack), 'layer')}"
         whole = Matrix(title, *labels, numbers(reached[-1]))
-        panels += pictured(trace, f"{title}: where {labels[0][0]} ends", reached[-1][0]) or [whole]
+        panels += pictured(trace, stack[0].keys, f"{title}: where {labels[0][0]} ends", reached[-1][0]) or [whole]
         data[name] = {site.name: matrix.tolist() for site, matrix in zip(stack, reached, strict=True)}
         if flow:
             start = (0 if name == "encoder" else len(labels[0]) - 1) if token is None else token
@@ -48,7 +48,9 @@ def rollout(
                 raise UsageError("no such token", got=start, expected=f"0 to {len(labels[0]) - 1}")
             shares = flowing(steps, start)
             what = f"Flow from {labels[0][start]!r} to the input of {name}"
-            panels += pictured(trace, what, shares) or [Words(what, labels[1], shares.tolist(), diverging=False)]
+            panels += pictured(trace, stack[0].keys, what, shares) or [
+                Words(what, labels[1], shares.tolist(), diverging=False)
+            ]
             data[f"{name}.flow"] = {"token": start, "flow": shares.tolist()}
         share, best = reached[-1].mean(0).max(0)
         statements.append(f"{name}: most attention ends on {labels[1][int(best)]!r} ({float(share):.0%} in the mean).")
