@@ -102,16 +102,18 @@ def usage(folder: str | Path) -> str:
     return pipeline_of(described_task(Path(folder))).usage.replace("FOLDER", str(folder))
 
 
-def convert(model: Loaded, folder: str | Path, *, to: str) -> None:
-    """Write a loaded model as a Hugging Face folder (`to="hf"`) or as one of ours (`to="regard"`)."""
+def convert(model: Loaded, folder: str | Path, *, to: str) -> list[str]:
+    """Write a loaded model as a Hugging Face folder (`to="hf"`) or as one of ours (`to="regard"`).
+
+    Returns what of it cannot be said in that form, a line each."""
     if to not in writable_formats():
         raise UnknownName("form to convert to", to, writable_formats())
     if Path(folder).exists() and (not Path(folder).is_dir() or any(Path(folder).iterdir())):
         raise DataError(f"{folder} exists already", remedy="Give a folder that does not exist, or remove it.")
     if to == "regard":
         model.save(folder)
-    else:
-        save_model(Path(folder), model.stored, form=to)
+        return []
+    return save_model(Path(folder), model.stored, form=to)
 
 
 def write_vectors(parts: Sequence[Any], path: str | Path) -> tuple[int, int]:

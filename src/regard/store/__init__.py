@@ -24,11 +24,11 @@ def load_model(path: Path) -> StoredModel:
     raise _refusal(path, config)
 
 
-def save_model(path: Path, stored: StoredModel, *, form: str = "regard") -> None:
-    """Write a model as a folder of that format."""
+def save_model(path: Path, stored: StoredModel, *, form: str = "regard") -> list[str]:
+    """Write a model as a folder of that format; what a user should hear about it, a line each."""
     if form not in writable_formats():
         raise UnknownName("form to convert to", form, writable_formats())
-    cast(WritableFormat, formats()[form]).save(path, stored)
+    return cast(WritableFormat, formats()[form]).save(path, stored) or []
 
 
 def writable_formats() -> tuple[str, ...]:

@@ -24,7 +24,8 @@ class Format(Protocol):
 
 
 class WritableFormat(Format, Protocol):
-    def save(self, path: Path, stored: StoredModel) -> None: ...
+    def save(self, path: Path, stored: StoredModel) -> list[str] | None:
+        """Write the model; what a user should hear about it, a line each."""
 
 
 @functools.cache
