@@ -24,7 +24,7 @@ from regard.pipelines.translation import Alignment, Translation, Translator
 from regard.runs.parsing import parse_recipe, read_recipe
 from regard.runs.run import Run
 from regard.runs.validation import validate
-from regard.store import load_model, save_model, writable_formats
+from regard.store import load_model, save_model, unsaid, writable_formats
 from regard.store.formats.regard import described_task
 from regard.views.result import Result
 
@@ -112,8 +112,9 @@ def convert(model: Loaded, folder: str | Path, *, to: str) -> list[str]:
         raise DataError(f"{folder} exists already", remedy="Give a folder that does not exist, or remove it.")
     if to == "regard":
         model.save(folder)
-        return []
-    return save_model(Path(folder), model.stored, form=to)
+    else:
+        save_model(Path(folder), model.stored, form=to)
+    return unsaid(model.stored, to)
 
 
 def write_vectors(parts: Sequence[Any], path: str | Path) -> tuple[int, int]:

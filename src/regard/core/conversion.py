@@ -111,7 +111,7 @@ class Conversion:
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Ends of names that old files use → those of today."""
     constants: Callable[[Any], dict[str, Tensor]] = lambda config: {}
-    """Tensors that their files hold although the configuration says them, by their names; they are written, not read."""
+    """Tensors that their files hold although the configuration says them, by their names; written, not read."""
 
     def head(self, architecture: str) -> Mapping[str, Any]:
         """The options of ours that their class means."""

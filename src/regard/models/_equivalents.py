@@ -8,10 +8,10 @@ sines first    The sinusoids stand as sin, cos, sin, cos … here, and as all si
 zero start     The embedding of the token that begins a target is zero there. Subtract it (s) from every embedding: the
                logits of a tied output change by the same number −hᵀs for every token, which softmax does not see, and
                the first layer adds s again. With c = √d·s its query, key and value get the bias W c, and its output,
-               whose residual connection misses c, the bias c. This needs `order="post"`: nothing stands between the
-               embedding and the first attention, nor between the first attention's sum and its norm but that sum.
-one vocabulary Rows of the embeddings and of the output are chosen anew, so that two vocabularies become one. A token that
-               the target lacks gets a logit so low that its probability is zero.
+               whose residual connection misses c, the bias c. This needs `order="post"`; a norm before the layer would
+               not let c through.
+one vocabulary Rows of the embeddings and of the output are chosen anew, so that two vocabularies become one. A token
+               that the target lacks gets a logit so low that its probability is zero.
 
 Sums are made in double precision and rounded once.
 """

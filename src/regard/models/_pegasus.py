@@ -1,8 +1,8 @@
-"""Pegasus' folders (Zhang et al. 2020) as the `transformer` here: the layers of Marian's with norms before them, and one
-more norm at the end of each side.
+"""Pegasus' folders (Zhang et al. 2020) as the `transformer` here: Marian's layers, with norms before them and one more
+norm at the end of each side.
 
-There is one vocabulary. Where the embeddings and the output share one matrix (`share="all"`) so do theirs; otherwise all
-three are stored, and theirs stores the target's embedding once more as `shared`, which nothing reads.
+There is one vocabulary. Where the embeddings and the output share one matrix (`share="all"`) so do theirs; otherwise
+all three are stored, and the target's embedding once more as `shared`, which nothing reads.
 `normalize_before` and `normalize_embedding` are not read by transformers; CTranslate2's converter asks for them.
 """
 
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.attention.positions.sinusoidal import encode
 from regard.core.conversion import Conversion
-from regard.core.keymap import Copies, Drop, KeyMap, Rename, Row
+from regard.core.keymap import Copies, Drop, KeyMap, Rename, Row, Rule
 from regard.models._marian import layers, read_fields, write_fields
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _keys(config: TransformerConfig) -> KeyMap:
     shared, source, target = (
         f"model.{part}.weight" for part in ("shared", "encoder.embed_tokens", "decoder.embed_tokens")
     )
-    embeddings = (
+    embeddings: list[Rule] = (
         [Rename("source_embedding.weight", shared), Drop(source), Drop(target), Drop("lm_head.weight")]
         if config.share == "all"
         else [

@@ -12,7 +12,7 @@ from regard.store.formats import WritableFormat, formats
 from regard.store.formats.hf import supported
 from regard.store.stored_model import StoredModel
 
-__all__ = ["StoredModel", "load_model", "save_model", "writable_formats"]
+__all__ = ["StoredModel", "load_model", "save_model", "unsaid", "writable_formats"]
 
 
 def load_model(path: Path) -> StoredModel:
@@ -24,11 +24,17 @@ def load_model(path: Path) -> StoredModel:
     raise _refusal(path, config)
 
 
-def save_model(path: Path, stored: StoredModel, *, form: str = "regard") -> list[str]:
-    """Write a model as a folder of that format; what a user should hear about it, a line each."""
+def save_model(path: Path, stored: StoredModel, *, form: str = "regard") -> None:
+    """Write a model as a folder of that format."""
     if form not in writable_formats():
         raise UnknownName("form to convert to", form, writable_formats())
-    return cast(WritableFormat, formats()[form]).save(path, stored) or []
+    cast(WritableFormat, formats()[form]).save(path, stored)
+
+
+def unsaid(stored: StoredModel, form: str) -> list[str]:
+    """What of a model a folder of that format cannot say, a line each."""
+    lines: list[str] = getattr(formats()[form], "unsaid", lambda _: [])(stored)
+    return lines
 
 
 def writable_formats() -> tuple[str, ...]:

@@ -97,7 +97,9 @@ def search_of(config: Mapping[str, Any]) -> Search:
 def generation_config(search: Search, tokens: Mapping[str, Any]) -> dict[str, Any]:
     """The same for them. Their length penalty has the form "mean"; any other gets the same exponent there."""
     theirs: dict[str, Any] = {f"{name}_token_id": tokens[name] for name in TOKEN_NAMES if tokens.get(name) is not None}
-    theirs |= {"num_beams": search.beam, "do_sample": search.sample, "length_penalty": search.length_penalty}
+    theirs |= {"num_beams": search.beam, "do_sample": search.sample}
+    if search.beam > 1:  # without a beam they refuse it
+        theirs["length_penalty"] = search.length_penalty
     if search.sample:
         theirs |= {"temperature": search.temperature, "top_k": search.top_k, "top_p": search.top_p}
     return theirs

@@ -98,7 +98,7 @@ def translator_settings(stored: StoredModel) -> dict[str, Any]:
     return {**length, "bad_words_ids": [[token] for token in never]}
 
 
-def unsaid(search: Search) -> list[str]:
+def unsaid_search(search: Search) -> list[str]:
     """What of the search settings cannot be said in their words, a line each."""
     beam = search.beam > 1 and not search.sample
     lines = []

@@ -1,7 +1,7 @@
 """Translation: the next target token given the source and the target so far (teacher forcing).
 
 The target is `<s> y_1 … y_n </s>`; the decoder reads it without its last token (shifted right, as the lectures put it)
-and is asked for it without its first. A model of another library may begin with another token, such as Marian's padding.
+and is asked for it without its first. Models of other libraries may begin with another token: Marian with its padding.
 """
 
 from __future__ import annotations

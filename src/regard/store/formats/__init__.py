@@ -1,5 +1,6 @@
 """Formats of models on disk, one file each: `recognises(path, config)`, `load(path, config)` and, where it can be
-written, `save(path, stored)`. `config` is what the folder's config.json holds, None where there is none.
+written, `save(path, stored)`, with `unsaid(stored)` where a folder cannot say everything. `config` is what the folder's
+config.json holds, None where there is none.
 """
 
 from __future__ import annotations
@@ -24,8 +25,7 @@ class Format(Protocol):
 
 
 class WritableFormat(Format, Protocol):
-    def save(self, path: Path, stored: StoredModel) -> list[str] | None:
-        """Write the model; what a user should hear about it, a line each."""
+    def save(self, path: Path, stored: StoredModel) -> None: ...
 
 
 @functools.cache

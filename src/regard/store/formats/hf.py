@@ -12,7 +12,7 @@ from typing import Any
 
 from regard.core import lookup, weights
 from regard.core.config import Config
-from regard.core.conversion import Conversion, conversions_of, nearest_conversion
+from regard.core.conversion import conversions_of, nearest_conversion
 from regard.core.errors import UnknownName, UsageError
 from regard.data.text import Tokenizer, read_tokenizer
 from regard.models import config_of, make_model, writes
@@ -29,7 +29,7 @@ from regard.store.hf_settings import (
     write_json,
     write_sentence_modules,
 )
-from regard.store.hf_translators import in_their_form, tokenizer_settings, translator_settings, unsaid
+from regard.store.hf_translators import in_their_form, tokenizer_settings, translator_settings, unsaid_search
 from regard.store.stored_model import StoredModel
 
 MODELS = "regard.models"
@@ -76,8 +76,8 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     return stored
 
 
-def save(folder: Path, stored: StoredModel) -> list[str]:
-    """Write the model as a Hugging Face folder; what a user should hear about it, a line each."""
+def save(folder: Path, stored: StoredModel) -> None:
+    """Write the model as a Hugging Face folder."""
     if not conversions_of(lookup.find(MODELS, stored.name)):
         raise UsageError(
             f"a {stored.name} has no counterpart in the other library",
@@ -88,12 +88,10 @@ def save(folder: Path, stored: StoredModel) -> list[str]:
     conversion = nearest_conversion(lookup.find(MODELS, stored.name), stored.config.model_dump())
     tokens = stored.extra.get("tokens", {})
     hf.save(folder, stored.model, conversion, _described(stored, ours=stored is not given))
-    notes = []
     if writes(stored.name, stored.config):
         generation = generation_config(stored.search, tokens)
         if stored.task == "translation" and tokens:
             generation |= translator_settings(stored)
-            notes = unsaid(stored.search)
         write_json(folder / "generation_config.json", generation)
     source, target = stored.source_tokenizer, stored.target_tokenizer
     if stored.extra.get("begin") and source is not None and source is target and not source.begins:
@@ -105,7 +103,22 @@ def save(folder: Path, stored: StoredModel) -> list[str]:
         write_json(folder / "preprocessor_config.json", processor_config(image))
     if getattr(stored.config, "head", None) == "sentence":
         write_sentence_modules(folder, stored.config)
-    return notes
+
+
+def unsaid(stored: StoredModel) -> list[str]:
+    """What of the model such a folder cannot say, a line each."""
+    if stored.task != "translation":
+        return []
+    lines = unsaid_search(stored.search)
+    heads = stored.config.model_dump()
+    if heads.get("n_decoder_heads") not in (None, heads.get("n_heads")):
+        lines.append("CTranslate2 takes the encoder's number of heads for both sides, and would translate wrongly")
+    if "decoder_start" in stored.extra.get("tokens", {}) and stored.source_tokenizer is not stored.target_tokenizer:
+        lines.append(
+            "its two tokenizers are written for regard only; for other libraries copy source.spm, target.spm and"
+            " vocab.json of the folder it came from, and remove tokenizer.json"
+        )
+    return lines
 
 
 def _described(stored: StoredModel, *, ours: bool) -> dict[str, Any]:
