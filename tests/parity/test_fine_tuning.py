@@ -80,6 +80,7 @@ def test_a_run_begins_targets_as_the_folder_does_and_stores_that(folder, tmp_pat
     assert moved.abs().max() > 0, "the bias learns"
     regard.api.convert(trained, tmp_path / "hf", to="hf")
     config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert config["forced_eos_token_id"] == theirs.config.forced_eos_token_id
     assert config["decoder_start_token_id"] == config["pad_token_id"] == theirs.config.pad_token_id
     assert regard.load(tmp_path / "hf").translate(LINES) == trained.translate(LINES)
 

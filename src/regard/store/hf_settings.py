@@ -14,7 +14,7 @@ from regard.core.search import Search
 from regard.data.text import Tokenizer
 from regard.store.hf_files import read_json
 
-TOKEN_NAMES = ("bos", "eos", "pad", "decoder_start")
+TOKEN_NAMES = ("bos", "eos", "pad", "decoder_start", "forced_eos")
 _SENTENCE_MODULES = [
     {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
     {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},

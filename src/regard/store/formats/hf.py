@@ -84,10 +84,10 @@ def save(folder: Path, stored: StoredModel) -> None:
             expected=f"one of {', '.join(sorted(set(supported().values())))}",
             remedy="Convert it to regard's own form: --to regard.",
         )
-    given, stored = stored, in_their_form(stored)
+    stored = in_their_form(stored)
     conversion = nearest_conversion(lookup.find(MODELS, stored.name), stored.config.model_dump())
     tokens = stored.extra.get("tokens", {})
-    hf.save(folder, stored.model, conversion, _described(stored, ours=stored is not given))
+    hf.save(folder, stored.model, conversion, _described(stored))
     if writes(stored.name, stored.config):
         generation = generation_config(stored.search, tokens)
         if stored.task == "translation" and tokens:
@@ -97,7 +97,7 @@ def save(folder: Path, stored: StoredModel) -> None:
     if stored.extra.get("begin") and source is not None and source is target and not source.begins:
         source = target = source.beginning()
     _save_tokenizers(folder, source, target)
-    if stored is not given:
+    if stored.task == "translation" and source is not None and source is target:
         write_json(folder / "tokenizer_config.json", tokenizer_settings(stored))
     if image := stored.extra.get("image"):
         write_json(folder / "preprocessor_config.json", processor_config(image))
@@ -121,14 +121,12 @@ def unsaid(stored: StoredModel) -> list[str]:
     return lines
 
 
-def _described(stored: StoredModel, *, ours: bool) -> dict[str, Any]:
-    """What config.json says besides the sizes: special tokens and labels. `ours`: the model was trained here."""
+def _described(stored: StoredModel) -> dict[str, Any]:
+    """What config.json says besides the sizes: special tokens and labels."""
     tokens = stored.extra.get("tokens", {})
-    extra: dict[str, Any] = {f"{name}_token_id": tokens[name] for name in TOKEN_NAMES if tokens.get(name) is not None}
-    if ours:
-        extra |= {"bos_token_id": None, "forced_eos_token_id": None}  # which their configurations have by default
-    elif "eos" in tokens and stored.task == "translation":
-        extra["forced_eos_token_id"] = tokens["eos"]
+    # Their configurations of translators have these two unless told that there is none.
+    extra: dict[str, Any] = {"bos_token_id": None, "forced_eos_token_id": None} if stored.task == "translation" else {}
+    extra |= {f"{name}_token_id": tokens[name] for name in TOKEN_NAMES if tokens.get(name) is not None}
     if labels := stored.extra.get("labels"):
         extra |= {
             "id2label": {str(i): label for i, label in enumerate(labels)},
