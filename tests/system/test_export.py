@@ -193,7 +193,7 @@ def _multi30k(data, *, options, joint, steps):
 @pytest.mark.slow
 @pytest.mark.parametrize("joint", [True, False], ids=["one vocabulary", "two vocabularies"])
 @pytest.mark.parametrize(
-    ("options", "steps"), [({}, 1200), ({"order": "pre", "dropout": 0.1}, 700)], ids=["post", "pre"]
+    ("options", "steps"), [({}, 1200), ({"order": "pre", "dropout": 0.1}, 400)], ids=["post", "pre"]
 )
 def test_multi30k_translators_translate_the_same_elsewhere(options, steps, joint, data, tmp_path):
     model = regard.train(_multi30k(data, options=options, joint=joint, steps=steps), tmp_path / "run", quiet=True)
