@@ -24,7 +24,7 @@ from regard.pipelines.translation import Alignment, Translation, Translator
 from regard.runs.parsing import parse_recipe, read_recipe
 from regard.runs.run import Run
 from regard.runs.validation import validate
-from regard.store import load_model, save_model, writable_formats
+from regard.store import load_model, save_model, unsaid, writable_formats
 from regard.store.formats.regard import described_task
 from regard.views.result import Result
 
@@ -102,8 +102,10 @@ def usage(folder: str | Path) -> str:
     return pipeline_of(described_task(Path(folder))).usage.replace("FOLDER", str(folder))
 
 
-def convert(model: Loaded, folder: str | Path, *, to: str) -> None:
-    """Write a loaded model as a Hugging Face folder (`to="hf"`) or as one of ours (`to="regard"`)."""
+def convert(model: Loaded, folder: str | Path, *, to: str) -> list[str]:
+    """Write a loaded model as a Hugging Face folder (`to="hf"`) or as one of ours (`to="regard"`).
+
+    Returns what of it cannot be said in that form, a line each."""
     if to not in writable_formats():
         raise UnknownName("form to convert to", to, writable_formats())
     if Path(folder).exists() and (not Path(folder).is_dir() or any(Path(folder).iterdir())):
@@ -112,6 +114,7 @@ def convert(model: Loaded, folder: str | Path, *, to: str) -> None:
         model.save(folder)
     else:
         save_model(Path(folder), model.stored, form=to)
+    return unsaid(model.stored, to)
 
 
 def write_vectors(parts: Sequence[Any], path: str | Path) -> tuple[int, int]:

@@ -43,7 +43,7 @@ def test_a_truncated_shard_and_a_missing_one(gpt2, tmp_path, capsys):
 
 def test_an_unknown_model_type_lists_what_is_known(tmp_path, capsys):
     (tmp_path / "config.json").write_text('{"model_type": "gpt_neox"}')
-    assert "expected one of bert, deit, gpt2, llama, marian, mistral, qwen2, vit" in fails(
+    assert "expected one of bert, deit, gpt2, llama, marian, mistral, pegasus, qwen2, vit" in fails(
         capsys, "generate", tmp_path, "--prompt", "x"
     )
     (tmp_path / "config.json").write_text('{"model_type": "bert", "architectures": ["BertForMaskedLm"]}')
@@ -171,9 +171,9 @@ def test_convert_there_and_back(gpt2, tmp_path, capsys):
 def test_what_has_no_counterpart_says_what_differs(tmp_path):
     tokenizer = make_tokenizer("char", LINES)
     sizes = {"source_vocab": tokenizer.vocab_size, "target_vocab": tokenizer.vocab_size, "d_model": 8, "n_heads": 2}
-    options = {**sizes, "d_ff": 8, "n_encoder_layers": 1, "n_decoder_layers": 1, "order": "pre"}
+    options = {**sizes, "d_ff": 8, "n_encoder_layers": 1, "n_decoder_layers": 1, "position": "alibi"}
     model = make_pipeline(stored("transformer", "translation", options, {}, tokenizer))
-    with pytest.raises(RegardError, match="got halves False, output_bias False, order 'pre', expected halves True"):
+    with pytest.raises(RegardError, match="got position 'alibi', expected position 'sinusoidal', as MarianMTModel"):
         hf_format.save(tmp_path, model.stored)
 
 

@@ -1,12 +1,14 @@
 """Turn a model into another library's form, or into regard's own.
 
 --to hf writes a Hugging Face folder (config.json, model.safetensors, tokenizer), --to regard one of ours. The source
-may be either, or a llama2.c checkpoint. Weights are the same to the bit.
+may be either, or a llama2.c checkpoint. Weights are the same to the bit, but those of a translator trained here: as
+Hugging Face's Marian or Pegasus, which CTranslate2 reads too, it gives the same translations by other weights.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
     from regard.cli._inputs import opened
 
     opened_model = opened(arguments.source)
-    api.convert(opened_model, arguments.target, to=arguments.to)
+    for note in api.convert(opened_model, arguments.target, to=arguments.to):
+        print(f"regard: note: {note}", file=sys.stderr)
     print(f"written to {arguments.target}")
     return 0

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from regard.core.errors import ConfigError, UnknownName
 from regard.core.keymap import KeyMap
 
@@ -52,7 +54,15 @@ class Field:
     def to_theirs(self, value: Any) -> Any:
         if self.values is None:
             return value
-        return next(theirs for theirs, ours in self.values.items() if ours == value)
+        for theirs, ours in self.values.items():
+            if ours == value:
+                return theirs
+        raise ConfigError(
+            f"the other library has no such {self.ours}",
+            got=value,
+            expected=f"one of {', '.join(dict.fromkeys(map(str, self.values.values())))}",
+            remedy="Keep it in regard's own form.",
+        )
 
 
 @dataclass(frozen=True)
@@ -100,6 +110,8 @@ class Conversion:
     """Their classes without a head, whose names lack the prefix."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Ends of names that old files use → those of today."""
+    constants: Callable[[Any], dict[str, Tensor]] = lambda config: {}
+    """Tensors that their files hold although the configuration says them, by their names; written, not read."""
 
     def head(self, architecture: str) -> Mapping[str, Any]:
         """The options of ours that their class means."""
@@ -110,16 +122,31 @@ class Conversion:
 
     def architecture(self, options: Mapping[str, Any]) -> str:
         """Their class for a model of ours with these options."""
-        for name, required in self.heads:
-            if all(options.get(key) == value for key, value in required.items()):
-                return name
-        name, required = min(
-            self.heads, key=lambda head: sum(options.get(key) != value for key, value in head[1].items())
-        )
-        differing = {key: value for key, value in required.items() if options.get(key) != value}
+        name, differing = self.nearest(options)
+        if not differing:
+            return name
         raise ConfigError(
             "the other library has no such model",
             got=", ".join(f"{key} {options.get(key)!r}" for key in differing),
             expected=", ".join(f"{key} {value!r}" for key, value in differing.items()) + f", as {name} has",
             remedy="Keep it in regard's own form.",
         )
+
+    def nearest(self, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Their class that needs the fewest other options, and these; the first of several."""
+        differing = [
+            (name, {key: value for key, value in required.items() if options.get(key) != value})
+            for name, required in self.heads
+        ]
+        return min(differing, key=lambda pair: len(pair[1]))
+
+
+def conversions_of(model: Any) -> tuple[Conversion, ...]:
+    """Those of a model's class, which may have one, several or none."""
+    stated = getattr(model, "conversion", ())
+    return stated if isinstance(stated, tuple) else (stated,)
+
+
+def nearest_conversion(model: Any, options: Mapping[str, Any]) -> Conversion:
+    """The one whose format needs the fewest other options."""
+    return min(conversions_of(model), key=lambda conversion: len(conversion.nearest(options)[1]))

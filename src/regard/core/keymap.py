@@ -131,6 +131,23 @@ class Pack:
 
 
 @dataclass(frozen=True)
+class Copies:
+    """One tensor of ours that the other format stores by several names; of what is read the first counts."""
+
+    ours: str
+    theirs: Sequence[str]
+
+    def names(self) -> tuple[Names, Names]:
+        return (self.ours,), tuple(self.theirs)
+
+    def to_ours(self, theirs: Tensors) -> Tensors:
+        return theirs[:1]
+
+    def to_theirs(self, ours: Tensors) -> Tensors:
+        return [ours[0], *(ours[0].clone() for _ in self.theirs[1:])]
+
+
+@dataclass(frozen=True)
 class Drop:
     """Buffers of the other format that carry no weights: ignored when reading, never written."""
 

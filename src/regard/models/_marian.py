@@ -34,26 +34,36 @@ _FIELDS = FieldMap(
 _ALIKE = {"n_decoder_heads": "n_heads", "d_decoder_ff": "d_ff"}  # where both sides are the same, one says it
 
 
-def _read(config: Mapping[str, Any]) -> dict[str, Any]:
+def read_fields(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Their configuration → our options, but for what is shared between the sides."""
     options = _FIELDS.to_ours(config)
     for decoder, encoder in _ALIKE.items():
         options[decoder] = None if options[decoder] == options[encoder] else options[decoder]
-    tied, shared = config.get("tie_word_embeddings", True), config.get("share_encoder_decoder_embeddings", True)
-    share = "none" if not tied else "all" if shared else "target"
-    target = config.get("decoder_vocab_size") or options["source_vocab"]
-    if share == "none" and shared:
-        raise ConfigError("config.json: one embedding for both sides, but not for the output, is not supported")
-    return {**options, "target_vocab": target, "share": share, "halves": True, "output_bias": True}
+    return options
 
 
-def _write(config: TransformerConfig) -> dict[str, Any]:
+def write_fields(config: TransformerConfig) -> dict[str, Any]:
     options = config.model_dump()
     both = {
         decoder: options[encoder] if options[decoder] is None else options[decoder]
         for decoder, encoder in _ALIKE.items()
     }
+    return _FIELDS.to_theirs({**options, **both})
+
+
+def _read(config: Mapping[str, Any]) -> dict[str, Any]:
+    options = read_fields(config)
+    tied, shared = config.get("tie_word_embeddings", True), config.get("share_encoder_decoder_embeddings", True)
+    share = "none" if not tied else "all" if shared else "target"
+    target = config.get("decoder_vocab_size") or options["source_vocab"]
+    if share == "none" and shared:
+        raise ConfigError("config.json: one embedding for both sides, but not for the output, is not supported")
+    return {**options, "target_vocab": target, "share": share}
+
+
+def _write(config: TransformerConfig) -> dict[str, Any]:
     return {
-        **_FIELDS.to_theirs({**options, **both}),
+        **write_fields(config),
         "decoder_vocab_size": config.target_vocab,
         "tie_word_embeddings": config.share != "none",
         "share_encoder_decoder_embeddings": config.share == "all",
@@ -61,7 +71,7 @@ def _write(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
-def _side(side: str, parts: Mapping[str, str]) -> list[Rename]:
+def layers(side: str, parts: Mapping[str, str]) -> list[Rename]:
     """The rules of one side's layers; `parts` are our sub-layers and theirs."""
     ours, theirs = f"{side}.{{i}}.", f"model.{side}.layers.{{i}}."
     names = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
@@ -90,8 +100,8 @@ def _keys(config: TransformerConfig) -> KeyMap:
             Rename("source_embedding.weight", "model.shared.weight" if shared else embeddings[0]),
             *([Drop(name) for name in embeddings] if shared else [Rename("target_embedding.weight", embeddings[1])]),
             *([] if shared else [Drop("model.shared.weight")]),
-            *_side("encoder", {"self": "self_attn"}),
-            *_side("decoder", {"self": "self_attn", "cross": "encoder_attn"}),
+            *layers("encoder", {"self": "self_attn"}),
+            *layers("decoder", {"self": "self_attn", "cross": "encoder_attn"}),
             Row("output.bias", "final_logits_bias"),
             Rename("output.weight", "lm_head.weight") if config.share == "none" else Drop("lm_head.weight"),
             Drop("model.{side}.embed_positions.weight"),
@@ -99,10 +109,11 @@ def _keys(config: TransformerConfig) -> KeyMap:
     )
 
 
+_REQUIRED = {"halves": True, "output_bias": True, "order": "post", "position": "sinusoidal", "norm": "layer"}
 MARIAN = Conversion(
     model_types=("marian",),
     prefix="model.",
-    heads=(("MarianMTModel", {"halves": True, "output_bias": True, "order": "post"}),),
+    heads=(("MarianMTModel", _REQUIRED),),
     to_ours=_read,
     to_theirs=_write,
     keys=_keys,

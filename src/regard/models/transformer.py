@@ -9,8 +9,9 @@ may replace the sinusoids: those that act on the query, the keys or the scores a
 leave cross-attention alone. One vocabulary for both sides (`share="all"`) is one matrix for both embeddings and the
 output.
 
-Marian's folders open as this model (`_marian.py`): sines before cosines (`halves`), a constant added to the logits
-(`output_bias`).
+Marian's and Pegasus' folders open as this model (`_marian.py`, `_pegasus.py`): sines before cosines (`halves`), a
+constant added to the logits (`output_bias`). A model with other settings of these two is written as theirs by changing
+its weights (`_equivalents.py`).
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from regard.layers.feedforward import FeedForward
 from regard.layers.norm import make_norm
 from regard.layers.residual import Residual
 from regard.models._marian import MARIAN
+from regard.models._pegasus import PEGASUS
 
 
 class TransformerConfig(Config):
@@ -78,7 +80,7 @@ SIZES: dict[str, dict[str, int]] = {
 class Transformer(nn.Module):
     Config = TransformerConfig
     SIZES = SIZES
-    conversion = MARIAN
+    conversion = (MARIAN, PEGASUS)
 
     @staticmethod
     def task_of(config: TransformerConfig) -> str:

@@ -12,7 +12,7 @@ from regard.store.formats import WritableFormat, formats
 from regard.store.formats.hf import supported
 from regard.store.stored_model import StoredModel
 
-__all__ = ["StoredModel", "load_model", "save_model", "writable_formats"]
+__all__ = ["StoredModel", "load_model", "save_model", "unsaid", "writable_formats"]
 
 
 def load_model(path: Path) -> StoredModel:
@@ -29,6 +29,12 @@ def save_model(path: Path, stored: StoredModel, *, form: str = "regard") -> None
     if form not in writable_formats():
         raise UnknownName("form to convert to", form, writable_formats())
     cast(WritableFormat, formats()[form]).save(path, stored)
+
+
+def unsaid(stored: StoredModel, form: str) -> list[str]:
+    """What of a model a folder of that format cannot say, a line each."""
+    lines: list[str] = getattr(formats()[form], "unsaid", lambda _: [])(stored)
+    return lines
 
 
 def writable_formats() -> tuple[str, ...]:

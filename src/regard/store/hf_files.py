@@ -78,6 +78,7 @@ def save(folder: Path, model: nn.Module, conversion: Conversion, extra: Mapping[
     }
     own = {id(tensor): (name, tensor) for name, tensor in reversed(model.state_dict(keep_vars=True).items())}
     tensors = conversion.keys(config).to_theirs({name: tensor.detach() for name, tensor in reversed(own.values())})
+    tensors |= conversion.constants(config)
     if architecture in conversion.bare:
         prefix = conversion.prefix.replace("{model_type}", described["model_type"])
         tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}

@@ -14,7 +14,7 @@ from regard.core.search import Search
 from regard.data.text import Tokenizer
 from regard.store.hf_files import read_json
 
-TOKEN_NAMES = ("bos", "eos", "pad", "decoder_start")
+TOKEN_NAMES = ("bos", "eos", "pad", "decoder_start", "forced_eos")
 _SENTENCE_MODULES = [
     {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
     {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
@@ -95,10 +95,10 @@ def search_of(config: Mapping[str, Any]) -> Search:
 
 
 def generation_config(search: Search, tokens: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for them. Another form of the length penalty cannot be said there, and is left out."""
+    """The same for them. Their length penalty has the form "mean"; any other gets the same exponent there."""
     theirs: dict[str, Any] = {f"{name}_token_id": tokens[name] for name in TOKEN_NAMES if tokens.get(name) is not None}
     theirs |= {"num_beams": search.beam, "do_sample": search.sample}
-    if search.length_form == "mean":
+    if search.beam > 1:  # without a beam they refuse it
         theirs["length_penalty"] = search.length_penalty
     if search.sample:
         theirs |= {"temperature": search.temperature, "top_k": search.top_k, "top_p": search.top_p}

@@ -1,7 +1,7 @@
 """Translation: the next target token given the source and the target so far (teacher forcing).
 
 The target is `<s> y_1 … y_n </s>`; the decoder reads it without its last token (shifted right, as the lectures put it)
-and is asked for it without its first.
+and is asked for it without its first. Models of other libraries may begin with another token: Marian with its padding.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from regard.core.directions import Direction
 from regard.core.measured import Measured, perplexity
 from regard.core.output import Output
 from regard.tasks._task import Task
-from regard.tasks.loss import label_log_probs, linear_cross_entropy
+from regard.tasks.loss import label_log_probs, linear_cross_entropy, matrix
 
 
 class Translates(Protocol):
-    """What this task needs of a model: states before the output layer, and that layer's matrix.
+    """What this task needs of a model: states before the output layer, and that layer's matrix and bias.
 
     A model that samples on the way gives `log_prob`, and has a `baseline`: the surrogate loss of REINFORCE.
     """
@@ -56,10 +56,11 @@ class Translation(Task):
         of the target."""
         output = self.run(model, batch)
         hidden, labels = _real(output, batch)
-        loss = linear_cross_entropy(hidden, _matrix(model), labels, smoothing=self.label_smoothing)
+        weight, bias = matrix(model.output)
+        loss = linear_cross_entropy(hidden, weight, labels, bias=bias, smoothing=self.label_smoothing)
         if output.log_prob is None:
             return loss
-        reward = label_log_probs(hidden.detach(), _matrix(model), labels)
+        reward = label_log_probs(hidden.detach(), weight, labels, bias=bias)
         chosen = output.log_prob[batch["target_mask"][:, 1:]]
         return loss + len(labels) * model.baseline(chosen, reward)
 
@@ -67,7 +68,8 @@ class Translation(Task):
         """Minus log p of every real target token."""
         with torch.no_grad():
             hidden, labels = _real(self.run(model, batch), batch)
-            log_probs = label_log_probs(hidden, _matrix(model), labels)
+            weight, bias = matrix(model.output)
+            log_probs = label_log_probs(hidden, weight, labels, bias=bias)
         return Measured({"loss": -log_probs.double().sum().item()}, {"loss": len(log_probs)})
 
     def summary(self, measured: Measured) -> dict[str, float]:
@@ -80,9 +82,3 @@ def _real(output: Output, batch: Batch) -> tuple[Tensor, Tensor]:
     assert output.hidden is not None
     real = batch["target_mask"][:, 1:]
     return output.hidden[real], batch["target"][:, 1:][real]
-
-
-def _matrix(model: Translates) -> Tensor:
-    weight = model.output.weight
-    assert isinstance(weight, Tensor)
-    return weight

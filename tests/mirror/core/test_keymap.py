@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.core.errors import UsageError, WeightsError
-from regard.core.keymap import Drop, KeyMap, Pack, Rename, Transpose
+from regard.core.keymap import Copies, Drop, KeyMap, Pack, Rename, Transpose
 
 QKV = [f"layers.{{i}}.{part}.weight" for part in ("query", "key", "value")]
 GPT = KeyMap(
@@ -177,3 +177,15 @@ def test_a_new_kind_of_rule_is_a_new_class() -> None:
     table = KeyMap([Negate("a", "b"), Rename("c", "d")])
     assert table.to_theirs({"a": torch.ones(1), "c": torch.ones(1)})["b"].item() == -1
     assert table.to_ours({"b": torch.ones(1)})["a"].item() == -1
+
+
+def test_one_tensor_that_they_store_twice():
+    table = KeyMap([Copies("embedding", ("first.weight", "second.weight"))])
+    tensor = torch.arange(4.0)
+    theirs = table.to_theirs({"embedding": tensor})
+    assert theirs.keys() == {"first.weight", "second.weight"}
+    assert all(torch.equal(copy, tensor) for copy in theirs.values())
+    assert theirs["first.weight"].data_ptr() != theirs["second.weight"].data_ptr(), "files hold each on its own"
+    assert torch.equal(table.to_ours(theirs)["embedding"], tensor)
+    with pytest.raises(WeightsError, match="incomplete"):
+        table.to_ours({"first.weight": tensor})

@@ -65,7 +65,8 @@ class Tokenizer:
         name: str = "the tokenizer",
     ) -> None:
         self.specials = OURS if specials is None else specials
-        self._ours = specials is None or tuple(named(inner, specials).values()) == SPECIALS
+        names_ours = tuple(named(inner, self.specials).values()) == SPECIALS
+        self._ours = specials is None or (specials == OURS and names_ours)
         if self._ours:
             _check(inner, name)
         # None of these three is what a caller of encode_batch asked for, and the first is not kept in the file.
@@ -124,6 +125,19 @@ class Tokenizer:
             single=f"{bos} $A", pair=f"{bos} $A {bos} $B", special_tokens=[(bos, self.bos)]
         )
         return Tokenizer(inner, self.specials, size=self.vocab_size)
+
+    def ending(self) -> Tokenizer:
+        """The same, whose file says that a text ends with eos."""
+        eos, inner = str(self._inner.id_to_token(self.eos)), tokenizers.Tokenizer.from_str(self._inner.to_str())
+        inner.post_processor = processors.TemplateProcessing(
+            single=f"$A {eos}", pair=f"$A {eos} $B {eos}", special_tokens=[(eos, self.eos)]
+        )
+        return Tokenizer(inner, self.specials, size=self.vocab_size)
+
+    def as_data(self) -> dict[str, Any]:
+        """What its file holds; the caller may change it."""
+        data: dict[str, Any] = json.loads(self._inner.to_str())
+        return data
 
     def encode_batch(self, lines: Sequence[str]) -> list[list[int]]:
         """The token ids of each line; no specials are added."""

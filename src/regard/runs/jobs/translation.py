@@ -91,17 +91,32 @@ class TranslationJob(Setup):
         return train, None if validation is None else self._encoded(validation, folder / "validation", say)
 
     def batches(self, examples: TokenPairs, *, shuffle: bool) -> Loader:
-        assert self.target_tokenizer is not None
-        tokenizer, training = self.target_tokenizer, self.recipe.training
+        training = self.recipe.training
         return Loader(
             examples,
             tokens_per_batch=training.tokens_per_batch,
             seed=training.seed,
-            pad=tokenizer.pad,
-            bos=tokenizer.bos,
-            eos=tokenizer.eos,
+            pad=self._special_token("pad"),
+            bos=self._special_token("decoder_start", "bos"),
+            eos=self._special_token("eos"),
             shuffle=shuffle,
         )
+
+    def extra(self) -> dict[str, Any]:
+        """The special tokens of the model to start from, where it does not use those of its tokenizer."""
+        return {"tokens": dict(tokens)} if (tokens := self._start_tokens()) else {}
+
+    def _start_tokens(self) -> Mapping[str, Any]:
+        return {} if self.start is None else self.start.extra.get("tokens", {})
+
+    def _special_token(self, *names: str) -> int:
+        """The id by the first name that the model to start from says, else that of the target's tokenizer."""
+        assert self.target_tokenizer is not None
+        tokens = self._start_tokens()
+        for name in names:
+            if (token := tokens.get(name)) is not None:
+                return int(token[0] if isinstance(token, list) else token)
+        return self.target_tokenizer.specials.need(names[-1])
 
     def material(self) -> dict[str, Any]:
         assert self.data.validation is not None

@@ -1,5 +1,6 @@
 """Formats of models on disk, one file each: `recognises(path, config)`, `load(path, config)` and, where it can be
-written, `save(path, stored)`. `config` is what the folder's config.json holds, None where there is none.
+written, `save(path, stored)`, with `unsaid(stored)` where a folder cannot say everything. `config` is what the folder's
+config.json holds, None where there is none.
 """
 
 from __future__ import annotations

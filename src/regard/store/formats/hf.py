@@ -12,7 +12,7 @@ from typing import Any
 
 from regard.core import lookup, weights
 from regard.core.config import Config
-from regard.core.conversion import Conversion
+from regard.core.conversion import conversions_of, nearest_conversion
 from regard.core.errors import UnknownName, UsageError
 from regard.data.text import Tokenizer, read_tokenizer
 from regard.models import config_of, make_model, writes
@@ -29,6 +29,7 @@ from regard.store.hf_settings import (
     write_json,
     write_sentence_modules,
 )
+from regard.store.hf_translators import in_their_form, tokenizer_settings, translator_settings, unsaid_search
 from regard.store.stored_model import StoredModel
 
 MODELS = "regard.models"
@@ -36,8 +37,8 @@ MODELS = "regard.models"
 
 def supported() -> dict[str, str]:
     """`model_type` → our model's name, by the folder listing."""
-    tables = {name: getattr(lookup.find(MODELS, name), "conversion", None) for name in lookup.names(MODELS)}
-    return {kind: name for name, table in tables.items() if table is not None for kind in table.model_types}
+    tables = {name: conversions_of(lookup.find(MODELS, name)) for name in lookup.names(MODELS)}
+    return {kind: name for name, own in tables.items() for table in own for kind in table.model_types}
 
 
 def recognises(path: Path, config: Mapping[str, Any] | None) -> bool:
@@ -51,7 +52,7 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     if kind not in known:
         raise UnknownName("model_type in config.json", kind, known)
     name = known[kind]
-    conversion: Conversion = lookup.find(MODELS, name).conversion
+    conversion = next(table for table in conversions_of(lookup.find(MODELS, name)) if kind in table.model_types)
     options, notes = hf.options(conversion, config), hf.code_in(config)
     labels = _add_labels(options, config, lookup.find(MODELS, name).Config)
     if options.get("head") == "none" and (pooling := pooling_of(folder)):
@@ -77,17 +78,55 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
 
 def save(folder: Path, stored: StoredModel) -> None:
     """Write the model as a Hugging Face folder."""
-    conversion: Conversion | None = getattr(lookup.find(MODELS, stored.name), "conversion", None)
-    if conversion is None:
+    if not conversions_of(lookup.find(MODELS, stored.name)):
         raise UsageError(
             f"a {stored.name} has no counterpart in the other library",
             expected=f"one of {', '.join(sorted(set(supported().values())))}",
             remedy="Convert it to regard's own form: --to regard.",
         )
+    stored = in_their_form(stored)
+    conversion = nearest_conversion(lookup.find(MODELS, stored.name), stored.config.model_dump())
     tokens = stored.extra.get("tokens", {})
-    extra = {f"{name}_token_id": tokens[name] for name in TOKEN_NAMES if tokens.get(name) is not None}
-    if "eos" in tokens and stored.task == "translation":
-        extra["forced_eos_token_id"] = tokens["eos"]
+    hf.save(folder, stored.model, conversion, _described(stored))
+    if writes(stored.name, stored.config):
+        generation = generation_config(stored.search, tokens)
+        if stored.task == "translation" and tokens:
+            generation |= translator_settings(stored)
+        write_json(folder / "generation_config.json", generation)
+    source, target = stored.source_tokenizer, stored.target_tokenizer
+    if stored.extra.get("begin") and source is not None and source is target and not source.begins:
+        source = target = source.beginning()
+    _save_tokenizers(folder, source, target)
+    if stored.task == "translation" and source is not None and source is target:
+        write_json(folder / "tokenizer_config.json", tokenizer_settings(stored))
+    if image := stored.extra.get("image"):
+        write_json(folder / "preprocessor_config.json", processor_config(image))
+    if getattr(stored.config, "head", None) == "sentence":
+        write_sentence_modules(folder, stored.config)
+
+
+def unsaid(stored: StoredModel) -> list[str]:
+    """What of the model such a folder cannot say, a line each."""
+    if stored.task != "translation":
+        return []
+    lines = unsaid_search(stored.search)
+    heads = stored.config.model_dump()
+    if heads.get("n_decoder_heads") not in (None, heads.get("n_heads")):
+        lines.append("CTranslate2 takes the encoder's number of heads for both sides, and would translate wrongly")
+    if "decoder_start" in stored.extra.get("tokens", {}) and stored.source_tokenizer is not stored.target_tokenizer:
+        lines.append(
+            "its two tokenizers are written for regard only; for other libraries copy source.spm, target.spm and"
+            " vocab.json of the folder it came from, and remove tokenizer.json"
+        )
+    return lines
+
+
+def _described(stored: StoredModel) -> dict[str, Any]:
+    """What config.json says besides the sizes: special tokens and labels."""
+    tokens = stored.extra.get("tokens", {})
+    # Their configurations of translators have these two unless told that there is none.
+    extra: dict[str, Any] = {"bos_token_id": None, "forced_eos_token_id": None} if stored.task == "translation" else {}
+    extra |= {f"{name}_token_id": tokens[name] for name in TOKEN_NAMES if tokens.get(name) is not None}
     if labels := stored.extra.get("labels"):
         extra |= {
             "id2label": {str(i): label for i, label in enumerate(labels)},
@@ -97,17 +136,7 @@ def save(folder: Path, stored: StoredModel) -> None:
         extra |= {"id2label": {str(i): f"LABEL_{i}" for i in range(n_labels)}}
     if stored.extra.get("regression"):
         extra["problem_type"] = "regression"
-    hf.save(folder, stored.model, conversion, extra)
-    if writes(stored.name, stored.config):
-        write_json(folder / "generation_config.json", generation_config(stored.search, tokens))
-    source, target = stored.source_tokenizer, stored.target_tokenizer
-    if stored.extra.get("begin") and source is not None and source is target and not source.begins:
-        source = target = source.beginning()
-    _save_tokenizers(folder, source, target)
-    if image := stored.extra.get("image"):
-        write_json(folder / "preprocessor_config.json", processor_config(image))
-    if getattr(stored.config, "head", None) == "sentence":
-        write_sentence_modules(folder, stored.config)
+    return extra
 
 
 def _save_tokenizers(folder: Path, source: Tokenizer | None, target: Tokenizer | None) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import tokenizers
 
+from regard.core.errors import DataError
 from regard.data.text._library import guarded
 from regard.data.text.formats import vocabulary
 from regard.data.text.formats._file import REMEDY, mapping, text
@@ -53,6 +54,13 @@ def read_tokenizer(
                 Tokenizer(side, specials_of(side, settings, config, *_USUAL), size=size) for side in (source, target)
             ]
             return made[0], made[1]
+        alone = (folder / "spiece.model").is_file() and not (folder / "tokenizer.json").is_file()
+        if config.get("model_type") == "pegasus" and alone:
+            raise DataError(
+                f"{folder} has its tokenizer in a form that is not supported",
+                got="Pegasus without tokenizer.json, whose other files leave out where its numbers begin",
+                remedy="Save it where it came from: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER).",
+            )
         inner = _inner(folder, settings)
         if inner is None:
             return None
