@@ -154,3 +154,10 @@ def test_nothing_is_loaded_that_can_execute():
                     "yaml.unsafe_load",
                     "yaml.full_load",
                 }, path
+
+
+@pytest.mark.parametrize("page", ["docs/canon.md", "CONTRIBUTING.md"])
+def test_files_that_a_page_names_exist(page):
+    named = set(re.findall(r"`((?:[a-z_0-9]+/)+[a-z_0-9]+\.py)`", (ROOT / page).read_text()))
+    assert named
+    assert not [name for name in named if not (SOURCE / name).is_file() and not (ROOT / name).is_file()]
