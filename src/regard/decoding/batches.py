@@ -56,7 +56,8 @@ def decode(
     ]
     if not requests:
         return []
-    decoder = Decoder(model, SpecialTokens.of(bos=bos, eos=eos, pad=pad), paths=size * requests[0].width)
+    special = SpecialTokens.of(bos=bos, eos=eos, pad=pad)
+    decoder = Decoder(model, special, paths=size * requests[0].width, sources=size)
     results: dict[int, list[Hypothesis]] = {}
     decoder.admit(requests)
     while not decoder.idle:

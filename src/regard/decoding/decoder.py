@@ -64,14 +64,23 @@ class _Seat:
 
 
 class Decoder:
-    """Holds at most `paths` paths at a time, and the sources of as many requests."""
+    """Holds at most `paths` paths of at most `sources` requests at a time; None: of as many."""
 
-    def __init__(self, model: Decodable, special: SpecialTokens, *, paths: int = 64, capacity: int = 32) -> None:
+    def __init__(
+        self,
+        model: Decodable,
+        special: SpecialTokens,
+        *,
+        paths: int = 64,
+        sources: int | None = None,
+        capacity: int = 32,
+    ) -> None:
         self._model, self._special = model, special
-        self._state = model.new_state(sources=paths, paths=paths, capacity=capacity)
+        sources = paths if sources is None else sources
+        self._state = model.new_state(sources=sources, paths=paths, capacity=capacity)
         self._device = self._state.lengths_P.device
         self._reader = Reader(model, self._state)
-        self._slots, self._sources = Slots(paths), Slots(paths)
+        self._slots, self._sources = Slots(paths), Slots(sources)
         self._waiting: deque[tuple[int, Request]] = deque()
         self._seats: dict[int, _Seat] = {}
         self._groups: dict[str, Group] = {}
@@ -220,7 +229,7 @@ class Decoder:
     def _seat(self) -> list[Event]:
         """Begin waiting requests while there is room."""
         events, new = [], []
-        while self._waiting and self._slots.fits(self._waiting[0][1].width):
+        while self._waiting and self._slots.fits(self._waiting[0][1].width) and self._sources.fits(1):
             ticket, request = self._waiting.popleft()
             limit = request.limit(getattr(self._model, "longest", None))
             if len(request.prefix) >= limit:
