@@ -52,3 +52,11 @@ def opened(path: str) -> Any:
     for note in model.stored.notes:
         print(f"regard: note: {note}", file=sys.stderr)
     return model
+
+
+def tell_cut(model: Any) -> None:
+    """Say on standard error how many texts were longer than the model reads, where there were any."""
+    if count := getattr(model, "n_cut", 0):
+        texts = "1 text was" if count == 1 else f"{count} texts were"
+        print(f"regard: note: {texts} longer than the {model.reads_at_most} tokens that this model reads, and cut",
+              file=sys.stderr)  # fmt: skip

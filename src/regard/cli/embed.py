@@ -9,7 +9,7 @@ import argparse
 import json
 from typing import Any
 
-from regard.cli._inputs import add_inputs, batches, opened
+from regard.cli._inputs import add_inputs, batches, opened, tell_cut
 from regard.core.errors import UsageError
 
 
@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
             for line, vector in zip(lines, vectors.tolist(), strict=True):
                 print(json.dumps({"text": line, "vector": vector}, ensure_ascii=False), flush=True)
         parts.append(vectors)
+    tell_cut(model)
     if arguments.out:
         shape = api.write_vectors(parts, arguments.out)
         print(f"{shape[0]} vectors of {shape[1]} numbers in {arguments.out}")

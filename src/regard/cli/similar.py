@@ -10,7 +10,7 @@ import json
 import sys
 from typing import Any
 
-from regard.cli._inputs import add_inputs, batches, columns, opened
+from regard.cli._inputs import add_inputs, batches, columns, opened, tell_cut
 from regard.core.errors import UsageError
 
 
@@ -31,4 +31,5 @@ def run(arguments: argparse.Namespace) -> int:
             facts = {"first": text, "second": other, "cosine": cosine}
             print(json.dumps(facts, ensure_ascii=False) if arguments.json else f"{cosine:.4f}\t{text}\t{other}")
         sys.stdout.flush()
+    tell_cut(model)
     return 0

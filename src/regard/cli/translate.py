@@ -25,8 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
     from regard.cli._lines import chunks
 
     model, options = api.load(arguments.model), search_options(arguments)
+    model.translate([], **options)  # refuses models that do not translate, and bad options, before anything is read
     several = options.get("nbest", model.stored.search.nbest) > 1
-    model.translate_nbest([], **options)  # refuses bad options before anything is read
     alignments = open(arguments.alignments, "w", encoding="utf-8") if arguments.alignments else None  # noqa: SIM115
     number = 0
     for lines in chunks():

@@ -12,9 +12,9 @@ from regard.core.errors import UsageError
 from regard.data.images import ImageForm
 from regard.explain import Subject
 from regard.pipelines import _subjects as subjects
+from regard.pipelines._classes import Classified, class_names, classified, probabilities
 from regard.pipelines._loaded import Loaded
 from regard.pipelines._verbs import verb
-from regard.pipelines.classification import Classified
 
 
 class ImageClassificationPipeline(Loaded):
@@ -35,14 +35,12 @@ class ImageClassificationPipeline(Loaded):
         if not self.config.n_labels:
             raise UsageError("this encoder of images has no classifier", remedy="Use embed(), or fine-tune it.")
         results: list[Classified] = []
-        names = self.stored.extra.get("labels") or [f"LABEL_{i}" for i in range(self.config.n_labels)]
+        extra = self.stored.extra
+        names = class_names(extra, self.config.n_labels)
         for start in range(0, len(images), rows):
             with torch.inference_mode():
                 logits = self.model(self.form.pixel_values(images[start : start + rows])).logits
-            for row in logits.float().softmax(-1).tolist():
-                scores = dict(zip(names, row, strict=True))
-                best = max(scores, key=scores.__getitem__)
-                results.append(Classified(best, scores[best], scores))
+            results += [classified(names, row, extra) for row in probabilities(logits, extra).tolist()]
         return results
 
     def subject(self, inputs: Any, target: Any = None, **_: Any) -> Subject:

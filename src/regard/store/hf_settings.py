@@ -52,6 +52,17 @@ def pooling_of(folder: Path) -> str | None:
     return _POOLINGS[asked[0]]
 
 
+def sentence_limits(folder: Path) -> dict[str, Any]:
+    """How many tokens of a text are read, special tokens among them, by sentence_bert_config.json."""
+    place = folder / "sentence_bert_config.json"
+    longest = read_json(place).get("max_seq_length")
+    if longest is None:
+        return {}
+    if type(longest) is not int or longest < 3:
+        raise ConfigError(f"{place}: max_seq_length is no length", got=repr(longest)[:80], expected="3 or more")
+    return {"max_seq_length": longest}
+
+
 def _listed(path: Path) -> list[Mapping[str, Any]]:
     """A JSON file that holds a list of mappings; nothing where there is none."""
     try:
@@ -131,7 +142,7 @@ def processor_config(image: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def write_sentence_modules(folder: Path, config: Config) -> None:
+def write_sentence_modules(folder: Path, config: Config, extra: Mapping[str, Any]) -> None:
     """What makes a folder one of sentence-transformers."""
     write_json(folder / "modules.json", _SENTENCE_MODULES)
     (folder / "1_Pooling").mkdir(exist_ok=True)
@@ -139,6 +150,8 @@ def write_sentence_modules(folder: Path, config: Config) -> None:
     theirs = next(name for name, ours in _POOLINGS.items() if ours == options["pooling"])
     flags = {flag: name == theirs for flag, name in _POOLING_FLAGS.items()}
     write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": options["d_model"], **flags})
+    if longest := extra.get("max_seq_length"):
+        write_json(folder / "sentence_bert_config.json", {"max_seq_length": longest, "do_lower_case": False})
 
 
 def write_json(path: Path, data: Any) -> None:

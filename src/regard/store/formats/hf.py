@@ -25,6 +25,7 @@ from regard.store.hf_settings import (
     pooling_of,
     processor_config,
     search_of,
+    sentence_limits,
     special_tokens,
     write_json,
     write_sentence_modules,
@@ -56,6 +57,7 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     labels = _add_labels(options, config, lookup.find(MODELS, name).Config)
     if options.get("head") == "none" and (pooling := pooling_of(folder)):
         options |= {"head": "sentence", "pooling": pooling}
+        labels |= sentence_limits(folder)
     ours = config_of(name, options, where=str(folder / "config.json"))
     model = make_model(name, ours, empty=True)
     if unused := hf.load_weights(model, conversion, config, folder):
@@ -97,6 +99,8 @@ def save(folder: Path, stored: StoredModel) -> None:
         extra |= {"id2label": {str(i): f"LABEL_{i}" for i in range(n_labels)}}
     if stored.extra.get("regression"):
         extra["problem_type"] = "regression"
+    if stored.extra.get("multi_label"):
+        extra["problem_type"] = "multi_label_classification"
     hf.save(folder, stored.model, conversion, extra)
     if writes(stored.name, stored.config):
         write_json(folder / "generation_config.json", generation_config(stored.search, tokens))
@@ -107,7 +111,7 @@ def save(folder: Path, stored: StoredModel) -> None:
     if image := stored.extra.get("image"):
         write_json(folder / "preprocessor_config.json", processor_config(image))
     if getattr(stored.config, "head", None) == "sentence":
-        write_sentence_modules(folder, stored.config)
+        write_sentence_modules(folder, stored.config, stored.extra)
 
 
 def _save_tokenizers(folder: Path, source: Tokenizer | None, target: Tokenizer | None) -> None:
@@ -127,5 +131,8 @@ def _add_labels(options: dict[str, Any], config: Mapping[str, Any], kind: type[C
         return {}
     labels = hf.labels(config)
     options["n_labels"] = len(labels)
-    regression = config.get("problem_type") == "regression" or len(labels) == 1
+    kind_of_problem = config.get("problem_type")
+    if kind_of_problem == "multi_label_classification":
+        return {"labels": labels, "multi_label": True}
+    regression = kind_of_problem == "regression" or len(labels) == 1
     return {"labels": labels, **({"regression": True} if regression else {})}
