@@ -1,4 +1,4 @@
-"""The smaller files of a Hugging Face folder: how it pools sentences, writes text, prepares images."""
+"""The smaller files of a Hugging Face folder: how it pools sentences and writes text."""
 
 from __future__ import annotations
 
@@ -114,32 +114,6 @@ def generation_config(search: Search, tokens: Mapping[str, Any]) -> dict[str, An
     if search.sample:
         theirs |= {"temperature": search.temperature, "top_k": search.top_k, "top_p": search.top_p}
     return theirs
-
-
-def image_settings(folder: Path, config: Config) -> dict[str, Any]:
-    """How images are prepared, by preprocessor_config.json, or as published models of this kind are fed."""
-    channels = getattr(config, "channels", None)
-    if channels is None:
-        return {}
-    settings = read_json(folder / "preprocessor_config.json")
-    size = settings.get("size", config.model_dump()["image_size"])
-    size = size if isinstance(size, int) else size.get("height", size.get("shortest_edge"))
-    normal = settings.get("do_normalize", True)
-    mean, std = ([settings.get(f"image_{name}") or [0.5] * channels for name in ("mean", "std")]
-                 if normal else ([0.0] * channels, [1.0] * channels))  # fmt: skip
-    return {"image": {"size": int(size), "channels": channels, "mean": list(mean), "std": list(std)}}
-
-
-def processor_config(image: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "image_processor_type": "ViTImageProcessor",
-        "size": {"height": image["size"], "width": image["size"]},
-        "do_resize": True,
-        "do_rescale": True,
-        "do_normalize": True,
-        "image_mean": image["mean"],
-        "image_std": image["std"],
-    }
 
 
 def write_sentence_modules(folder: Path, config: Config, extra: Mapping[str, Any]) -> None:

@@ -17,13 +17,12 @@ from regard.core.errors import UnknownName, UsageError
 from regard.data.text import Tokenizer, read_tokenizer
 from regard.models import config_of, make_model, writes
 from regard.store import hf_files as hf
+from regard.store.hf_images import image_settings, processor_config
 from regard.store.hf_settings import (
     TOKEN_NAMES,
     begins_with_bos,
     generation_config,
-    image_settings,
     pooling_of,
-    processor_config,
     search_of,
     sentence_limits,
     special_tokens,
