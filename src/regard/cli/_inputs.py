@@ -24,11 +24,14 @@ def batches(arguments: argparse.Namespace, most: int = 256) -> Iterator[list[str
     if arguments.texts:
         yield list(arguments.texts)
     elif arguments.file:
-        from regard import api
+        from regard.cli._lines import Malformed
+        from regard.core.lines import read_lines
 
-        lines = iter(api.read_text(arguments.file))
+        malformed = Malformed(arguments.file)
+        lines = read_lines(arguments.file, malformed.add)
         while chunk := list(islice(lines, most)):
             yield chunk
+        malformed.tell()
     else:
         from regard.cli._lines import chunks
 

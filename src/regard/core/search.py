@@ -36,6 +36,8 @@ class Search(Config):
     """Tokens at most, the end token among them; None: max_ratio · source length + max_extra."""
     max_ratio: Weight = 2.0
     max_extra: Count = 10
+    max_source: Annotated[int, Field(ge=1)] = 1024
+    """Source tokens at most: the work grows with the square of their number."""
     no_repeat_ngram: Count = 0
     """No n tokens in a row come twice; 0: they may."""
     sample: bool = False

@@ -15,7 +15,7 @@ from regard.core.config import Config
 from regard.core.conversion import Conversion
 from regard.core.errors import UnknownName, UsageError
 from regard.data.text import Tokenizer, read_tokenizer
-from regard.models import config_of, make_model, writes
+from regard.models import config_of, writes
 from regard.store import hf_files as hf
 from regard.store.hf_images import image_settings, processor_config
 from regard.store.hf_settings import (
@@ -29,6 +29,7 @@ from regard.store.hf_settings import (
     write_json,
     write_sentence_modules,
 )
+from regard.store.sizes import Extent, empty_model
 from regard.store.stored_model import StoredModel
 
 MODELS = "regard.models"
@@ -53,12 +54,13 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     name = known[kind]
     conversion: Conversion = lookup.find(MODELS, name).conversion
     options, notes = hf.options(conversion, config), hf.code_in(config)
-    labels = _add_labels(options, config, lookup.find(MODELS, name).Config)
+    extent = Extent.of(hf.weights_path(folder))
+    labels = _add_labels(options, config, lookup.find(MODELS, name).Config, extent.bytes)
     if options.get("head") == "none" and (pooling := pooling_of(folder)):
         options |= {"head": "sentence", "pooling": pooling}
         labels |= sentence_limits(folder)
     ours = config_of(name, options, where=str(folder / "config.json"))
-    model = make_model(name, ours, empty=True)
+    model = empty_model(name, ours, extent, str(folder / "config.json"))
     if unused := hf.load_weights(model, conversion, config, folder):
         notes.append(f"not used by this head: {weights.brief(unused)}")
     generation = {**config, **hf.read_json(folder / "generation_config.json")}
@@ -123,12 +125,12 @@ def _save_tokenizers(folder: Path, source: Tokenizer | None, target: Tokenizer |
         write_json(folder / "tokenizer_config.json", source.described())
 
 
-def _add_labels(options: dict[str, Any], config: Mapping[str, Any], kind: type[Config]) -> dict[str, Any]:
+def _add_labels(options: dict[str, Any], config: Mapping[str, Any], kind: type[Config], most: int) -> dict[str, Any]:
     """The number of classes into the options, their names out."""
     classifies = options["head"] in ("classes", "token_classes") if "head" in options else "n_labels" not in options
     if "n_labels" not in kind.model_fields or not classifies:
         return {}
-    labels = hf.labels(config)
+    labels = hf.labels(config, most)
     options["n_labels"] = len(labels)
     kind_of_problem = config.get("problem_type")
     if kind_of_problem == "multi_label_classification":
