@@ -47,8 +47,15 @@ def chunks(most: int = 256) -> Iterator[list[str]]:
 
 
 def read_all() -> list[str]:
-    """All lines of standard input."""
-    return [line for lines in chunks() for line in lines]
+    """All lines of standard input, once it has ended."""
+    source, malformed = getattr(sys.stdin, "buffer", None), Malformed(_NAME)
+    data = source.read(LONGEST_LINE + 1) if source is not None else sys.stdin.read().encode()
+    if len(data) > LONGEST_LINE:
+        raise too_long(_NAME)
+    lines = data.removeprefix(codecs.BOM_UTF8).removesuffix(b"\n").split(b"\n")
+    texts = [malformed.decoded(line.removesuffix(b"\r")) for line in lines]
+    malformed.tell()
+    return texts
 
 
 class Malformed:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from regard.core.config import Config
 
@@ -38,3 +38,9 @@ class ImageSettings(Config):
     resizing: Resizing = Resizing()
     scale: float | None = None
     """What the pixels, 0 to 255, are multiplied with; None: 1/255."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if len(self.mean) != self.channels or len(self.std) != self.channels:
+            raise ValueError(f"mean and std need {self.channels} numbers each, one for each channel")
+        return self

@@ -19,7 +19,8 @@ from pydantic import TypeAdapter, ValidationError
 from regard.core import lookup
 from regard.core.errors import ConfigError, UnknownName, UsageError
 from regard.explain.recording import record
-from regard.explain.traces import Trace
+from regard.explain.trace_checks import check_trace
+from regard.explain.traces import FORMAT, Trace
 from regard.views.result import SUFFIXES, Result
 
 METHODS = "regard.explain.methods"
@@ -155,7 +156,9 @@ def explain(model: Any, inputs: Any = None, target: Any = None, /, *, method: st
 
 
 def load_trace(path: str | Path) -> Trace:
-    """A trace from its file."""
+    """A trace from its file, whose parts fit together."""
+    if Path(path).is_file():
+        check_trace(Path(path), FORMAT)
     return Trace.load(path)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.core.errors import ConfigError
+
 _LIKELY = 0.5
 
 
@@ -40,7 +42,13 @@ def probabilities(logits: Tensor, extra: Mapping[str, Any]) -> Tensor:
 def class_names(extra: Mapping[str, Any], count: int) -> list[str]:
     """The names of the classes, each once: where two classes share a name (ImageNet has two cranes), their numbers
     follow it."""
-    return distinct(extra.get("labels") or [f"LABEL_{number}" for number in range(count)])
+    listed = extra.get("labels")
+    if not listed:
+        return [f"LABEL_{number}" for number in range(count)]
+    if not isinstance(listed, list) or len(listed) != count:
+        got = f"{len(listed)} names" if isinstance(listed, list) else repr(listed)[:80]
+        raise ConfigError("the folder's labels do not fit its classes", got=got, expected=f"a list of {count} names")
+    return distinct([str(name) for name in listed])
 
 
 def distinct(names: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ from regard.data.text.rows import named
 from regard.explain import Subject, explain
 from regard.models import reads_cls
 from regard.pipelines import _subjects as subjects
-from regard.pipelines._classes import class_names
+from regard.pipelines._classes import distinct
 from regard.pipelines._verbs import NoSuchVerb, verbs_of
 from regard.store import StoredModel, save_model
 from regard.views.result import Result
@@ -92,7 +92,8 @@ class Loaded(nn.Module):
 
     def answer_label(self, number: int) -> str:
         """What one of the model's logits stands for."""
-        names = class_names(self.stored.extra, 0)
+        listed = self.stored.extra.get("labels")
+        names = distinct([str(name) for name in listed]) if isinstance(listed, list) else []
         return names[number] if number < len(names) else f"LABEL_{number}"
 
     def __getattr__(self, name: str) -> Any:

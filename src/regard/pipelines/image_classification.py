@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from regard.core.errors import UsageError
+from regard.core.errors import ConfigError, UsageError
 from regard.data.images import ImageForm
 from regard.explain import Subject
 from regard.pipelines import _subjects as subjects
@@ -25,7 +25,13 @@ class ImageClassificationPipeline(Loaded):
 
     @property
     def form(self) -> ImageForm:
-        return ImageForm.parse(self.stored.extra["image"], "how images are prepared")
+        said = self.stored.extra.get("image")
+        if not isinstance(said, dict):
+            raise ConfigError("the folder does not say how images are prepared", got=repr(said)[:80])
+        form = ImageForm.parse(said, "how images are prepared")
+        if form.channels != self.config.channels:
+            raise ConfigError("images are prepared for another model", got=f"{form.channels} channels")
+        return form
 
     @verb("a model with a classifier")
     def classify(self, images: Sequence[str | Path | Any], *, rows: int = 32) -> list[Classified]:

@@ -72,15 +72,18 @@ def _listed(path: Path) -> list[Mapping[str, Any]]:
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
-def special_tokens(config: Mapping[str, Any], tokenizer: Tokenizer | None) -> dict[str, Any]:
-    """The ids of special tokens: those of the configuration, else those of the tokenizer. There may be several ends."""
+def special_tokens(config: Mapping[str, Any], tokenizer: Tokenizer | None, size: int | None) -> dict[str, Any]:
+    """The ids of special tokens: those of the configuration, else those of the tokenizer. There may be several ends.
+
+    Some folders say −1 where there is no such token. `size` is that of the model's vocabulary.
+    """
     tokens: dict[str, Any] = {}
     for name in TOKEN_NAMES:
         value = config.get(f"{name}_token_id")
         if value is None and tokenizer is not None:
             value = getattr(tokenizer.specials, name, None)
         several = value if isinstance(value, list) else [value]
-        if several and all(isinstance(token, int) for token in several):
+        if several and all(type(token) is int and 0 <= token < (size or 1 << 31) for token in several):
             tokens[name] = several if name == "eos" and len(several) > 1 else several[0]
     return tokens
 

@@ -7,8 +7,10 @@ than the bytes of all of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -47,6 +49,25 @@ def empty_model(name: str, config: Config, extent: Extent, where: str) -> nn.Mod
     except (RuntimeError, ValueError, TypeError, OverflowError, ArithmeticError) as error:
         text = str(error).partition("\n")[0][:200]
         raise ConfigError(f"{where}: no model has these sizes", got=text, remedy="Copy or download it again.") from None
+
+
+def vocabulary_size(config: Config) -> int | None:
+    """How many tokens the model knows; of one with two vocabularies, those that it writes."""
+    for name in ("vocab_size", "target_vocab"):
+        if (size := getattr(config, name, None)) is not None:
+            return int(size)
+    return None
+
+
+def check_tokens(extra: Mapping[str, Any], config: Config, where: str) -> None:
+    """Refuse special tokens that are no tokens of the vocabulary."""
+    tokens, size = extra.get("tokens", {}), vocabulary_size(config) or 0
+    if not isinstance(tokens, Mapping):
+        raise ConfigError(f"{where}: tokens is no mapping", got=repr(tokens)[:80])
+    for name, value in tokens.items():
+        several = value if isinstance(value, list) and value else [value]
+        if not all(token is None or (type(token) is int and 0 <= token < size) for token in several):
+            raise ConfigError(f"{where}: {name} is no token", got=repr(value)[:80], expected=f"0 to {size - 1}")
 
 
 def _check(field: str, value: int, extent: Extent, where: str) -> None:

@@ -29,7 +29,7 @@ from regard.store.hf_settings import (
     write_json,
     write_sentence_modules,
 )
-from regard.store.sizes import Extent, empty_model
+from regard.store.sizes import Extent, empty_model, vocabulary_size
 from regard.store.stored_model import StoredModel
 
 MODELS = "regard.models"
@@ -68,7 +68,11 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     source, target = tokenizers if isinstance(tokenizers, tuple) else (tokenizers, tokenizers)
     if (own := folder / "target_tokenizer.json").is_file():  # written by `save`, where there are two
         target = Tokenizer.load(own)
-    extra: dict[str, Any] = {"tokens": special_tokens(generation, source), **labels, **image_settings(folder, ours)}
+    extra: dict[str, Any] = {
+        "tokens": special_tokens(generation, source, vocabulary_size(ours)),
+        **labels,
+        **image_settings(folder, ours),
+    }
     if source is not None and begins_with_bos(folder, source):
         extra["begin"] = True
     task = lookup.find(MODELS, name).task_of(ours)

@@ -27,7 +27,7 @@ from regard.core.search import Search
 from regard.core.version import VERSION
 from regard.data.text import Tokenizer
 from regard.models import config_of
-from regard.store.sizes import Extent, empty_model
+from regard.store.sizes import Extent, check_tokens, empty_model
 from regard.store.stored_model import StoredModel
 
 FORMAT = 1
@@ -80,6 +80,7 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     if described.format > FORMAT:
         raise ConfigError(f"{folder} is of a later format", got=described.format, expected=f"at most {FORMAT}")
     model_config = config_of(described.model, described.config, where=f"{folder / 'config.json'} config")
+    check_tokens(described.extra, model_config, str(folder / "config.json"))
     extent = Extent.of(folder / weights.FILE)
     model = empty_model(described.model, model_config, extent, str(folder / "config.json"))
     weights.load_into(model, weights.aligned(weights.read_tensors(folder / weights.FILE)))
