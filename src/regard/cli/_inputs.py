@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from regard.cli._terminal import one_line
 from regard.core.errors import DataError
 
 
@@ -53,7 +54,7 @@ def opened(path: str) -> Any:
 
     model = api.load(path)
     for note in model.stored.notes:
-        print(f"regard: note: {note}", file=sys.stderr)
+        print(f"regard: note: {one_line(note)}", file=sys.stderr)
     return model
 
 

@@ -8,11 +8,11 @@ whose classes do not exclude each other all classes with a probability of at lea
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
 from regard.cli._inputs import add_inputs, batches, columns, opened, tell_cut
+from regard.cli._terminal import shown, shown_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -36,11 +36,11 @@ def _line(line: str, result: Any, *, as_json: bool) -> str:
     if isinstance(result, list):  # a class for each token
         if as_json:
             tokens = [{"token": token, "label": best.label, "score": best.score} for token, best in result]
-            return json.dumps({"input": line, "tokens": tokens}, ensure_ascii=False)
-        return " ".join(f"{token}/{best.label}" for token, best in result)
+            return shown_json({"input": line, "tokens": tokens})
+        return shown(" ".join(f"{token}/{best.label}" for token, best in result))
     if as_json:
         facts = {"input": line, "label": result.label, "score": result.score, "scores": result.scores}
-        return json.dumps({**facts, "labels": result.labels}, ensure_ascii=False)
+        return shown_json({**facts, "labels": result.labels})
     probabilities = [result.scores.get(label, result.score) for label in result.labels] or [result.score]
     columns = ", ".join(result.labels) or "-", ", ".join(f"{value:.4f}" for value in probabilities), line
-    return "\t".join(columns)
+    return shown("\t".join(columns))

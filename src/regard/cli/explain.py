@@ -13,6 +13,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from regard.cli._terminal import shown_json
 from regard.core.errors import UsageError
 
 _FLAGS, _VALUES = ("methods", "json", "help", "debug"), ("method", "file", "out")
@@ -91,9 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
         result.save(out)
         print(out)
     elif arguments.json:
-        import json
-
-        print(json.dumps(result.as_dict(), ensure_ascii=False, allow_nan=False))
+        print(shown_json(result.as_dict(), allow_nan=False))
     else:
         _show(result)
     return 0

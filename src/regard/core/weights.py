@@ -24,6 +24,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from regard.core.errors import WeightsError
+from regard.core.paths import check_link
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 _SUFFIXES = (".safetensors", ".trace")  # a trace (regard.explain) is such a file too
@@ -227,4 +228,6 @@ def _files(path: Path) -> tuple[list[Path], set[str]]:
     shards = sorted(set(places.values()))
     if outside := [shard for shard in shards if (way := PureWindowsPath(shard)).anchor or ".." in way.parts]:
         raise WeightsError(f"{path} names files outside its folder", got=brief(outside), remedy="Do not trust it.")
+    for shard in shards:
+        check_link(path.parent / shard, path.parent)
     return [path.parent / shard for shard in shards], set(places)

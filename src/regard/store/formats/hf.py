@@ -13,7 +13,7 @@ from typing import Any
 from regard.core import lookup, weights
 from regard.core.config import Config
 from regard.core.conversion import Conversion
-from regard.core.errors import UnknownName, UsageError
+from regard.core.errors import ConfigError, UsageError
 from regard.data.text import Tokenizer, read_tokenizer
 from regard.models import config_of, writes
 from regard.store import hf_files as hf
@@ -50,7 +50,11 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     assert config is not None
     kind, known = str(config["model_type"]), supported()
     if kind not in known:
-        raise UnknownName("model_type in config.json", kind, known)
+        raise ConfigError(
+            f"{folder} holds a model of a kind that is not supported",
+            got=f"model_type {kind[:60]!r}",
+            expected=f"one of {', '.join(sorted(known))}",
+        )
     name = known[kind]
     conversion: Conversion = lookup.find(MODELS, name).conversion
     options, notes = hf.options(conversion, config), hf.code_in(config)
