@@ -3,20 +3,49 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from pathlib import Path
+from typing import TypeVar, cast
 
 from regard.core.errors import DataError
 
 _READ = (".json", ".safetensors", ".txt", ".model", ".spm", ".bin")
 _FOLDERS = ("1_Pooling",)
+Item = TypeVar("Item")
+_bases: ContextVar[tuple[Path, ...]] = ContextVar("bases", default=())
+
+
+@contextmanager
+def relative_to(*folders: Path) -> Iterator[None]:
+    """In the block, what is not found from where one stands is looked for in these folders, in this order."""
+    token = _bases.set(tuple(folders))
+    try:
+        yield
+    finally:
+        _bases.reset(token)
+
+
+def here(items: Iterable[Item]) -> Iterator[Item]:
+    """The items, each made with the folders of `relative_to` as they are now, in whatever thread that is done."""
+    context, iterator, end = copy_context(), iter(items), object()
+
+    def made() -> Iterator[Item]:
+        while (item := context.run(next, iterator, end)) is not end:
+            yield cast(Item, item)
+
+    return made()
 
 
 def expand_path(text: str) -> Path:
-    """The path with variables and `~` filled in."""
+    """The path with variables and `~` filled in; a relative one from where one stands, or from its recipe's folder."""
     path = os.path.expandvars(os.path.expanduser(text))
     if "$" in path:
         raise DataError(f"{text} names a variable that is not set", remedy="Set it: export REGARD_DATA=/path/to/data")
-    return Path(path)
+    if os.path.isabs(path) or os.path.exists(path):
+        return Path(path)
+    return next((folder / path for folder in _bases.get() if (folder / path).exists()), Path(path))
 
 
 def check_links(folder: Path) -> None:

@@ -11,6 +11,7 @@ from regard.core.errors import ConfigError, DataError, RegardError, UnknownName
 from regard.core.paths import check_links
 from regard.store.formats import WritableFormat, formats
 from regard.store.formats.hf import supported
+from regard.store.formats.regard import FILES as OWN_FILES
 from regard.store.stored_model import StoredModel
 
 __all__ = ["StoredModel", "load_model", "save_model", "writable_formats"]
@@ -39,9 +40,15 @@ def writable_formats() -> tuple[str, ...]:
 def _config(path: Path) -> dict[str, Any] | None:
     if path.is_dir():
         check_links(path)
-    if path.is_dir() and (path / manifest.NAME).exists():
+    if not (path / "config.json").is_file():
+        return None
+    summed = path / manifest.NAME
+    if summed.exists():  # before anything of the folder is believed
         manifest.check_manifest(path)
-    return read_config(path / "config.json") if (path / "config.json").is_file() else None
+    config = read_config(path / "config.json")
+    if "regard" in config:
+        manifest.check_names(path, OWN_FILES)
+    return config
 
 
 def _refusal(path: Path, config: dict[str, Any] | None) -> RegardError:

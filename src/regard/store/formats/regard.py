@@ -31,6 +31,17 @@ from regard.store.sizes import Extent, check_tokens, empty_model
 from regard.store.stored_model import StoredModel
 
 FORMAT = 1
+FILES = (
+    "config.json",
+    weights.FILE,
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "target_tokenizer.json",
+    "target_tokenizer_config.json",
+    "generation_config.json",
+)
+"""What decides what the model does; the manifest names those that there are."""
+RECIPE = "recipe.json"
 
 
 class FolderConfig(Config):
@@ -72,7 +83,8 @@ def save(folder: Path, stored: StoredModel) -> None:
         tokenizers["target_tokenizer.json"] = stored.target_tokenizer
     written = [path.name for name, tokenizer in tokenizers.items() for path in tokenizer.save(folder / name)]
     weights.write(folder / weights.FILE, stored.model.state_dict(), metadata={"format": "pt"})
-    manifest.write_manifest(folder, [*texts, *written, weights.FILE])
+    beside = [RECIPE] if (folder / RECIPE).is_file() else []
+    manifest.write_manifest(folder, [*texts, *written, weights.FILE, *beside])
 
 
 def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
