@@ -99,12 +99,17 @@ def test_what_the_system_refuses_has_a_name_and_a_remedy(trained, tmp_path, caps
 
 
 @pytest.mark.parametrize(("number", "codes"), [(signal.SIGINT, (130, -2)), (signal.SIGTERM, (143, -15))])
-@pytest.mark.parametrize("wait", [0.12, 0.2, 0.35, 0.6, 0.9, 1.3])
+@pytest.mark.parametrize("wait", [0.02, 0.1, 0.3, 0.6, 0.9, 1.3])
 def test_signals_in_the_first_second(trained, number, codes, wait):
+    """From the moment on that the command begins; before that it is the interpreter that starts."""
+    begun = "import sys; from regard.cli import main; print('begun', flush=True); sys.exit(main())"
     process = subprocess.Popen(
-        [*REGARD, "translate", str(trained)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [sys.executable, "-c", begun, "translate", str(trained)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"begun\n"
     time.sleep(wait)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)

@@ -13,6 +13,7 @@ import importlib
 import io
 import os
 import pkgutil
+import signal
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -27,11 +28,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     with noted(program=argv is None) as signals:
         try:
             return _guarded(list(sys.argv[1:] if argv is None else argv))
-        except BaseException:
-            if not signals:
+        except BaseException as error:
+            if not signals and not isinstance(error, KeyboardInterrupt):
                 raise
             print("regard: interrupted", file=sys.stderr)
-            return 128 + signals[0]
+            return 128 + (signals or [signal.SIGINT])[0]
 
 
 def _guarded(argv: list[str]) -> int:
