@@ -151,6 +151,8 @@ def translator():
 def test_a_source_of_a_megabyte_without_spaces(translator, tmp_path):
     with pytest.raises(LengthError, match="line 2 is too long to translate: got .* tokens, expected at most 1,024"):
         translator.translate(["the cat", "dog" * 350_000])
+    with pytest.raises(LengthError, match="line 1 is too long"):
+        translator.align("dog" * 9000, "cat")
     line = "the cat " * 40
     count = len(translator.source_tokenizer.encode_batch([line])[0])
     with pytest.raises(LengthError, match=f"got {count} tokens, expected at most {count - 1}"):

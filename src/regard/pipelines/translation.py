@@ -142,6 +142,8 @@ class TranslationPipeline(Loaded):
         (ids,) = self.source_tokenizer.encode_batch([source])
         if not ids:
             raise UsageError("there is nothing to align", got="an empty source")
+        if tokens is None:  # what was translated already is not too long to look at
+            _check_source([ids], search.get("max_source", self.stored.search.max_source), 0)
         if tokens is not None:
             written = tokens
         elif target is not None:
