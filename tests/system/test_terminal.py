@@ -116,3 +116,32 @@ def test_signals_in_the_first_second(trained, number, codes, wait):
     assert process.returncode in codes, errors
     assert b"Traceback" not in errors, errors
     assert errors.decode() in ("", "regard: interrupted\n")
+
+
+SIGNAL_IN_AN_IMPORT = """
+import os, sys, time
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            sys.meta_path.remove(self)
+            try:
+                os.kill(os.getpid(), int(os.environ["SIGNAL"]))
+                time.sleep(0.1)
+            except BaseException:  # as some modules do while they are imported
+                pass
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_that_an_import_swallows_still_ends_the_command(trained, tmp_path, number, code):
+    (tmp_path / "sitecustomize.py").write_text(SIGNAL_IN_AN_IMPORT)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [*REGARD, "translate", str(trained)], input="", capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": path, "SIGNAL": str(int(number))},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (code, "regard: interrupted\n")
