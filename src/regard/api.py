@@ -76,10 +76,10 @@ def train(
 ) -> Any:
     """Run a recipe (a YAML file or the same as a mapping) to its end, going on where an earlier run stopped."""
     if isinstance(recipe, Mapping):
-        parsed, place = parse_recipe(configs.override(recipe, changes or {}), "recipe"), Path(out or "out/run")
+        parsed, place, folder = parse_recipe(configs.override(recipe, changes or {}), "recipe"), Path("out/run"), None
     else:
-        parsed, place = read_recipe(recipe, changes), Path(out or Path("out") / Path(recipe).stem)
-    return load(Run(parsed, place, quiet=quiet).train())
+        parsed, place, folder = read_recipe(recipe, changes), Path("out") / Path(recipe).stem, Path(recipe).parent
+    return load(Run(parsed, Path(out or place), folder=folder, quiet=quiet).train())
 
 
 def quickstart(out: str | Path) -> tuple[Translator, Callable[[], Any]]:

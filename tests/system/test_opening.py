@@ -188,3 +188,45 @@ def test_a_recurrent_translator_has_no_counterpart(tmp_path):
     model = make_pipeline(stored("seq2seq", "translation", sizes, {}, tokenizer))
     with pytest.raises(RegardError, match="a seq2seq has no counterpart"):
         hf_format.save(tmp_path, model.stored)
+
+
+def cached(folder, cache):
+    """The files of a folder as Hugging Face's cache keeps them: links from a snapshot to blobs."""
+    snapshot = cache / "snapshots" / "abc123"
+    snapshot.mkdir(parents=True)
+    (cache / "blobs").mkdir()
+    for number, path in enumerate(sorted(folder.iterdir())):
+        path.rename(cache / "blobs" / str(number))
+        (snapshot / path.name).symlink_to(f"../../blobs/{number}")
+    return snapshot
+
+
+def test_links_are_followed_in_a_cache_and_inside_a_folder(gpt2, tmp_path):
+    wanted = gpt2(torch.tensor([[5, 6]])).logits
+    snapshot = cached(hf(gpt2, tmp_path / "a"), tmp_path / "models--x")
+    torch.testing.assert_close(regard.load(snapshot)(torch.tensor([[5, 6]])).logits, wanted)
+    folder = hf(gpt2, tmp_path / "b")
+    (folder / "parts").mkdir()
+    (folder / "model.safetensors").rename(folder / "parts" / "w.safetensors")
+    (folder / "model.safetensors").symlink_to("parts/w.safetensors")
+    (tmp_path / "best").symlink_to(folder)
+    torch.testing.assert_close(regard.load(tmp_path / "best")(torch.tensor([[5, 6]])).logits, wanted)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_links_that_lead_outside_are_refused(gpt2, tmp_path, name, capsys):
+    folder = hf(gpt2, tmp_path / "m")
+    (folder / name).rename(tmp_path / "secret")
+    (folder / name).symlink_to(tmp_path / "secret")
+    assert f"{name} is a link that leads outside its folder" in fails(capsys, "generate", folder, "--prompt", "x")
+
+
+def test_shards_that_lead_outside_are_refused(gpt2, tmp_path, capsys):
+    folder = hf(gpt2, tmp_path / "m")
+    names = weights.read_tensors(folder / "model.safetensors")
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "model.safetensors").rename(tmp_path / "elsewhere" / "w.safetensors")
+    (folder / "sub").symlink_to(tmp_path / "elsewhere")
+    index = {"weight_map": dict.fromkeys(names, "sub/w.safetensors")}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert "is a link that leads outside its folder" in fails(capsys, "generate", folder, "--prompt", "x")

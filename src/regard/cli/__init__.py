@@ -8,20 +8,35 @@ A verb file has a docstring (its help), `configure(parser)` and `run(arguments) 
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import io
 import os
 import pkgutil
+import signal
 import sys
 from collections.abc import Sequence
 from types import ModuleType
 
 import regard
+from regard.cli._signals import noted
+from regard.cli._terminal import one_line
 from regard.core.errors import RegardError, UnknownName
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    argv = list(sys.argv[1:] if argv is None else argv)
+    with noted(program=argv is None) as signals:
+        try:
+            return _guarded(list(sys.argv[1:] if argv is None else argv))
+        except BaseException as error:
+            if not signals and not isinstance(error, KeyboardInterrupt):
+                raise
+            print("regard: interrupted", file=sys.stderr)
+            return 128 + (signals or [signal.SIGINT])[0]
+
+
+def _guarded(argv: list[str]) -> int:
+    """Run the command; what a user can mend becomes one line."""
     debug = "--debug" in argv
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -31,11 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RegardError as error:
         if debug:
             raise
-        print(f"regard: {error}", file=sys.stderr)
+        print(f"regard: {one_line(error)}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("regard: interrupted", file=sys.stderr)
-        return 130
     except BrokenPipeError:
         # The reader (head, less) has left; keep the interpreter's last flush from complaining about it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -43,8 +55,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if debug:
             raise
-        print(f"regard: {error}", file=sys.stderr)
+        print(f"regard: {one_line(_described(error))}", file=sys.stderr)
         return 1
+
+
+def _described(error: OSError) -> RegardError:
+    """What the system says, with the file and what to do about it."""
+    reason = error.strerror or str(error) or type(error).__name__
+    if error.filename is None:
+        return RegardError("the system refused an operation", got=reason, remedy=_REMEDIES.get(error.errno or 0))
+    names = " and ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
+    return RegardError(f"{names} cannot be used", got=reason, remedy=_REMEDIES.get(error.errno or 0, "Check the path."))
+
+
+_REMEDIES = {
+    errno.ENOENT: "Check the path, and make the folder that it stands in.",
+    errno.EACCES: "Check who may read and write it, or give another path.",
+    errno.EPERM: "Check who may read and write it, or give another path.",
+    errno.EROFS: "The disk cannot be written to: give another path.",
+    errno.ENOSPC: "Make room on the disk, or write elsewhere.",
+    errno.EDQUOT: "Make room on the disk, or write elsewhere.",
+    errno.EISDIR: "Give a file, not a folder.",
+    errno.ENOTDIR: "A part of the path is a file: check it.",
+    errno.EMFILE: "Too many files are open: raise the limit (ulimit -n).",
+}
 
 
 def _run(argv: list[str]) -> int:

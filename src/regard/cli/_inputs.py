@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from regard.cli._terminal import one_line
 from regard.core.errors import DataError
 
 
@@ -24,11 +25,14 @@ def batches(arguments: argparse.Namespace, most: int = 256) -> Iterator[list[str
     if arguments.texts:
         yield list(arguments.texts)
     elif arguments.file:
-        from regard import api
+        from regard.cli._lines import Malformed
+        from regard.core.lines import read_lines
 
-        lines = iter(api.read_text(arguments.file))
+        malformed = Malformed(arguments.file)
+        lines = read_lines(arguments.file, malformed.add)
         while chunk := list(islice(lines, most)):
             yield chunk
+        malformed.tell()
     else:
         from regard.cli._lines import chunks
 
@@ -50,5 +54,13 @@ def opened(path: str) -> Any:
 
     model = api.load(path)
     for note in model.stored.notes:
-        print(f"regard: note: {note}", file=sys.stderr)
+        print(f"regard: note: {one_line(note)}", file=sys.stderr)
     return model
+
+
+def tell_cut(model: Any) -> None:
+    """Say on standard error how many texts were longer than the model reads, where there were any."""
+    if count := getattr(model, "n_cut", 0):
+        texts = "1 text was" if count == 1 else f"{count} texts were"
+        print(f"regard: note: {texts} longer than the {model.reads_at_most} tokens that this model reads, and cut",
+              file=sys.stderr)  # fmt: skip

@@ -12,6 +12,7 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "coverage_penalty": (float, "punish source words that were never looked at"),
     "min_length": (int, "tokens at least"),
     "max_length": (int, "tokens at most"),
+    "max_source": (int, "source tokens of a line at most (1024); longer lines are refused"),
     "no_repeat_ngram": (int, "never write the same n tokens twice"),
     "temperature": (float, "for --sample"),
     "top_k": (int, "for --sample"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from regard.cli._search import add_search, search_options
+from regard.cli._terminal import shown
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,12 +25,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     model = api.load(arguments.model)
     alignment = model.align(arguments.source, arguments.target, **search_options(arguments))
-    shown = alignment.picture(arguments.site, arguments.head)
+    picture = alignment.picture(arguments.site, arguments.head)
     if arguments.out:
         api.write_alignment(alignment, arguments.out, site=arguments.site, head=arguments.head)
-        print(f"{arguments.out}  ({len(alignment.sites)} sites: {', '.join(alignment.sites)})")
+        print(shown(f"{arguments.out}  ({len(alignment.sites)} sites: {', '.join(alignment.sites)})"))
         return 0
     console = Console(highlight=False)
-    console.print(*api.panels_for_terminal(shown, console.width), sep="\n")
-    console.print(f"sites: {', '.join(alignment.sites)}", markup=False)
+    console.print(*api.panels_for_terminal(picture, console.width), sep="\n")
+    console.print(shown(f"sites: {', '.join(alignment.sites)}"), markup=False)
     return 0

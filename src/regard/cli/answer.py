@@ -7,11 +7,11 @@ standard input. What is printed: answer, probability; an empty answer where the 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
 from regard.cli._inputs import batches, columns, opened
+from regard.cli._terminal import shown, shown_json
 from regard.core.errors import UsageError
 
 
@@ -45,6 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
                 "start": answer.start,
                 "end": answer.end,
             }
-            print(json.dumps(facts, ensure_ascii=False) if arguments.json else f"{answer.text}\t{answer.score:.4f}")
+            print(shown_json(facts) if arguments.json else shown(f"{answer.text}\t{answer.score:.4f}"))
         sys.stdout.flush()
     return 0

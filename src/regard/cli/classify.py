@@ -1,17 +1,18 @@
 """Say the class of texts, pairs of texts, or images.
 
 Texts come from the command line, --file or standard input, one a line; with --pairs a line is two texts separated by a
-tab. For a model of images the arguments are image files. What is printed: class, probability, text.
+tab. For a model of images the arguments are image files. What is printed: class, probability, text; of a model
+whose classes do not exclude each other all classes with a probability of at least 0.5, or - where there is none.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
-from regard.cli._inputs import add_inputs, batches, columns, opened
+from regard.cli._inputs import add_inputs, batches, columns, opened, tell_cut
+from regard.cli._terminal import shown, shown_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
         for line, result in zip(lines, results, strict=True):
             print(_line(line, result, as_json=arguments.json))
         sys.stdout.flush()
+    tell_cut(model)
     return 0
 
 
@@ -34,9 +36,11 @@ def _line(line: str, result: Any, *, as_json: bool) -> str:
     if isinstance(result, list):  # a class for each token
         if as_json:
             tokens = [{"token": token, "label": best.label, "score": best.score} for token, best in result]
-            return json.dumps({"input": line, "tokens": tokens}, ensure_ascii=False)
-        return " ".join(f"{token}/{best.label}" for token, best in result)
+            return shown_json({"input": line, "tokens": tokens})
+        return shown(" ".join(f"{token}/{best.label}" for token, best in result))
     if as_json:
         facts = {"input": line, "label": result.label, "score": result.score, "scores": result.scores}
-        return json.dumps(facts, ensure_ascii=False)
-    return f"{result.label}\t{result.score:.4f}\t{line}"
+        return shown_json({**facts, "labels": result.labels})
+    probabilities = [result.scores.get(label, result.score) for label in result.labels] or [result.score]
+    columns = ", ".join(result.labels) or "-", ", ".join(f"{value:.4f}" for value in probabilities), line
+    return shown("\t".join(columns))

@@ -6,10 +6,10 @@ Texts come from the command line, --file or standard input, one a line.
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
-from regard.cli._inputs import add_inputs, batches, opened
+from regard.cli._inputs import add_inputs, batches, opened, tell_cut
+from regard.cli._terminal import shown_json
 from regard.core.errors import UsageError
 
 
@@ -32,8 +32,9 @@ def run(arguments: argparse.Namespace) -> int:
         vectors = model.embed(lines)
         if arguments.json:
             for line, vector in zip(lines, vectors.tolist(), strict=True):
-                print(json.dumps({"text": line, "vector": vector}, ensure_ascii=False), flush=True)
+                print(shown_json({"text": line, "vector": vector}), flush=True)
         parts.append(vectors)
+    tell_cut(model)
     if arguments.out:
         shape = api.write_vectors(parts, arguments.out)
         print(f"{shape[0]} vectors of {shape[1]} numbers in {arguments.out}")

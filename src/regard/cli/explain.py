@@ -10,10 +10,10 @@ regard explain --methods                                     all methods with th
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
+from regard.cli._terminal import shown_json
 from regard.core.errors import UsageError
 
 _FLAGS, _VALUES = ("methods", "json", "help", "debug"), ("method", "file", "out")
@@ -92,9 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
         result.save(out)
         print(out)
     elif arguments.json:
-        import json
-
-        print(json.dumps(result.as_dict(), ensure_ascii=False, allow_nan=False))
+        print(shown_json(result.as_dict(), allow_nan=False))
     else:
         _show(result)
     return 0
@@ -130,10 +128,11 @@ def _inputs(arguments: argparse.Namespace, is_trace: bool) -> tuple[Any, Any]:
                          remedy="Leave it out, or give the model in place of the trace.")  # fmt: skip
     if arguments.file:
         from regard import api
+        from regard.cli._lines import read_all
 
         if words:
             raise UsageError("a text and a --file", remedy="Give one of them.")
-        given = sys.stdin.read().splitlines() if arguments.file == "-" else api.read_text(arguments.file)
+        given = read_all() if arguments.file == "-" else api.read_text(arguments.file)
         lines = [line for line in given if line.strip()]
         if not lines:
             raise UsageError(f"there is nothing to explain: {arguments.file} is empty", remedy="Give a line or more.")
@@ -141,7 +140,9 @@ def _inputs(arguments: argparse.Namespace, is_trace: bool) -> tuple[Any, Any]:
     if len(words) > 2:
         raise UsageError("too many texts", got=len(words), expected="a text and a target", remedy="Put each in quotes.")
     if words and words[0] == "-":
-        words = [sys.stdin.read().strip(), *words[1:]]
+        from regard.cli._lines import read_all
+
+        words = ["\n".join(read_all()).strip(), *words[1:]]
     if words and not words[0].strip():
         raise UsageError("there is nothing to explain: the text is empty", remedy="Give a word or more.")
     return words[0] if words else None, words[1] if len(words) > 1 else None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
 from regard.cli._inputs import add_inputs, batches, opened
+from regard.cli._terminal import shown, shown_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,11 +28,11 @@ def run(arguments: argparse.Namespace) -> int:
                     ]
                     for gap in gaps
                 ]
-                print(json.dumps({"input": line, "gaps": listed}, ensure_ascii=False))
+                print(shown_json({"input": line, "gaps": listed}))
                 continue
             for number, gap in enumerate(gaps, start=1):
                 head = f"{number}\t" if len(gaps) > 1 else ""
                 for candidate in gap:
-                    print(f"{head}{candidate.probability:.4f}\t{candidate.text}")
+                    print(shown(f"{head}{candidate.probability:.4f}\t{candidate.text}"))
         sys.stdout.flush()
     return 0

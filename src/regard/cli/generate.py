@@ -8,11 +8,11 @@ means sampling.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
 from regard.cli._inputs import batches, opened
+from regard.cli._terminal import shown, shown_json
 
 _OPTIONS = ("temperature", "top_k", "top_p", "min_p", "seed", "beam", "min_length", "no_repeat_ngram")
 
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
             _stream(model, prompts[0], arguments.max_tokens, number, options)
         else:
             for generated in model.generate(prompts, max_tokens=arguments.max_tokens, first=number, **options):
-                print(_line(generated) if arguments.json else generated.prompt + generated.text)
+                print(_line(generated) if arguments.json else shown(generated.prompt + generated.text))
                 _tell(model, generated)
         sys.stdout.flush()
         number += len(prompts)
@@ -55,16 +55,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _stream(model: Any, prompt: str, max_tokens: int | None, number: int, options: dict[str, Any]) -> None:
-    print(prompt, end="", flush=True)
-    shown: list[str] = []
+    print(shown(prompt), end="", flush=True)
+    written: list[str] = []
 
     def show(piece: str) -> None:
-        shown.append(piece)
-        print(piece, end="", flush=True)
+        written.append(piece)
+        print(shown(piece), end="", flush=True)
 
     (generated,) = model.generate([prompt], max_tokens=max_tokens, first=number, on_text=show, **options)
     # The last token is handed in with the result, not shown as a step.
-    print(generated.text.removeprefix("".join(shown)))
+    print(shown(generated.text.removeprefix("".join(written))))
     _tell(model, generated)
 
 
@@ -81,4 +81,4 @@ def _line(generated: Any) -> str:
         "log_prob": generated.log_prob,
         "finished": generated.finished,
     }
-    return json.dumps(facts, ensure_ascii=False)
+    return shown_json(facts)

@@ -6,11 +6,11 @@ Two texts on the command line, or lines of two texts separated by a tab from --f
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
-from regard.cli._inputs import add_inputs, batches, columns, opened
+from regard.cli._inputs import add_inputs, batches, columns, opened, tell_cut
+from regard.cli._terminal import shown, shown_json
 from regard.core.errors import UsageError
 
 
@@ -29,6 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
         first, second = ([lines[0]], [lines[1]]) if arguments.texts else columns(lines, 2, "a pair")
         for text, other, cosine in zip(first, second, model.similar(first, second), strict=True):
             facts = {"first": text, "second": other, "cosine": cosine}
-            print(json.dumps(facts, ensure_ascii=False) if arguments.json else f"{cosine:.4f}\t{text}\t{other}")
+            print(shown_json(facts) if arguments.json else shown(f"{cosine:.4f}\t{text}\t{other}"))
         sys.stdout.flush()
+    tell_cut(model)
     return 0

@@ -10,7 +10,9 @@ import argparse
 import json
 import sys
 
+from regard.cli._inputs import opened
 from regard.cli._search import add_search, search_options
+from regard.cli._terminal import shown, shown_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,12 +23,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from regard import api
     from regard.cli._lines import chunks
 
-    model, options = api.load(arguments.model), search_options(arguments)
+    model, options = opened(arguments.model), search_options(arguments)
+    model.translate([], **options)  # refuses models that do not translate, and bad options, before anything is read
     several = options.get("nbest", model.stored.search.nbest) > 1
-    model.translate_nbest([], **options)  # refuses bad options before anything is read
     alignments = open(arguments.alignments, "w", encoding="utf-8") if arguments.alignments else None  # noqa: SIM115
     number = 0
     for lines in chunks():
@@ -49,5 +50,5 @@ def _shown(arguments: argparse.Namespace, number: int, translation: object, *, s
     assert isinstance(translation, Translation)
     if arguments.json:
         facts = {"line": number, "text": translation.text, "score": translation.score, "log_prob": translation.log_prob}
-        return json.dumps(facts, ensure_ascii=False)
-    return f"{number}\t{translation.score:.4f}\t{translation.text}" if several else translation.text
+        return shown_json(facts)
+    return shown(f"{number}\t{translation.score:.4f}\t{translation.text}" if several else translation.text)

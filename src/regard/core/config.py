@@ -27,6 +27,10 @@ from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, t
 
 from regard.core.errors import ConfigError
 
+_MOST_NODES = 50_000
+# YAML is read at about 100,000 characters a second.
+_LONGEST_YAML, _LONGEST_JSON = 200_000, 64_000_000
+
 
 class Config(BaseModel):
     """A frozen set of named, typed values; subclass it with annotated fields and their defaults."""
@@ -56,7 +60,10 @@ def read_config(path: str | Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read", got=error.strerror, remedy="Check the path.") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text", got=str(error), remedy="Save it as UTF-8.") from None
-    data = _load(text, str(path), as_json=path.suffix == ".json")
+    as_json = path.suffix == ".json"
+    if len(text) > (most := _LONGEST_JSON if as_json else _LONGEST_YAML):
+        raise ConfigError(f"{path} is too large for a configuration", got=f"{len(text):,} characters", expected=most)
+    data = _load(text, str(path), as_json=as_json)
     if not isinstance(data, dict):
         got = "nothing" if data is None else type(data).__name__
         raise ConfigError(f"{path} is not a mapping", got=got, expected="'key: value' entries")
@@ -162,7 +169,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain data only, scalars by YAML 1.2, no key twice."""
+    """Plain data only, scalars by YAML 1.2, no key twice, and no more of it than a person writes."""
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        # Aliases and merges of aliases double what they stand for, and the merges do so while they are read.
+        if _expanded_size(node, {}) > _MOST_NODES:
+            raise yaml.MarkedYAMLError(problem=f"aliases stand for more than {_MOST_NODES:,} values")
+        return super().construct_document(node)
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
@@ -172,6 +185,19 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.MarkedYAMLError(problem=f"key {key.value!r} twice", problem_mark=key.start_mark)
             seen.add((key.tag, str(key.value)))
         return node
+
+
+def _expanded_size(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values the node stands for where each alias is a copy; an alias of what it stands in has no end."""
+    if id(node) not in known:
+        known[id(node)] = _MOST_NODES + 1  # while it is being counted
+        children: list[yaml.Node] = []
+        if isinstance(node, yaml.SequenceNode):
+            children = node.value
+        elif isinstance(node, yaml.MappingNode):
+            children = [part for pair in node.value for part in pair]
+        known[id(node)] = 1 + sum(_expanded_size(child, known) for child in children)
+    return known[id(node)]
 
 
 def _int(_: yaml.SafeLoader, node: yaml.ScalarNode) -> int:

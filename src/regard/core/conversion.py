@@ -6,7 +6,7 @@ Names of configuration fields are a `FieldMap`, names of parameters a `KeyMap`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,9 +46,11 @@ class Field:
             raise ConfigError(f"config.json lacks {self.theirs}", remedy="Copy or download it again.")
         if self.values is None:
             return value
-        if value not in self.values:
+        if not isinstance(value, Hashable) or value not in self.values:
             known = ", ".join(str(name) for name in self.values)
-            raise ConfigError(f"config.json: {self.theirs} is not supported", got=value, expected=f"one of {known}")
+            raise ConfigError(
+                f"config.json: {self.theirs} is not supported", got=repr(value)[:80], expected=f"one of {known}"
+            )
         return self.values[value]
 
     def to_theirs(self, value: Any) -> Any:

@@ -2,7 +2,8 @@
 
 Only "\\n" ends a line, so that line numbers agree between the two files of a parallel text and with other tools;
 Python's own text mode also stops at a lone "\\r", `str.splitlines` at U+2028. A carriage return before the end of a
-line is dropped. A line that is not UTF-8 keeps its place, with U+FFFD where bytes make no character, and is counted.
+line is dropped. A packed line has a longest length, since a small file can hold one that fills the memory. A line that
+is not UTF-8 keeps its place, with U+FFFD where bytes make no character, and is counted.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any, BinaryIO, cast
 from regard.core.errors import DataError
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+LONGEST_LINE = 1 << 27
+"""Bytes of a line of a packed file, or of standard input."""
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -38,8 +41,12 @@ def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
 
 def open_lines(path: str | Path) -> Iterator[bytes]:
     """The lines of a file without their ends, unpacked by its suffix. The file is opened at the first line."""
+    # A plain file is no longer than it looks; a packed one of a megabyte may hold a line of a gigabyte.
+    longest = LONGEST_LINE if Path(path).suffix.lower() in _OPENERS else -2
     with open_bytes(path) as file:
-        for line in file:
+        while line := file.readline(longest + 1):
+            if len(line) == longest + 1:
+                raise too_long(path)
             yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
@@ -56,6 +63,26 @@ def read_lines(path: str | Path, on_malformed: Callable[[], None] = lambda: None
         except UnicodeDecodeError:
             on_malformed()
             yield line.decode("utf-8", errors="replace")
+
+
+def too_long(source: object) -> DataError:
+    """The error of a line that does not end."""
+    return DataError(
+        f"{source} has a line that is too long",
+        got=f"more than {LONGEST_LINE:,} bytes",
+        remedy="Put line ends in; unpack it if it is meant to be so.",
+    )
+
+
+def read_whole(path: str | Path, most: int = 1 << 28) -> bytes:
+    """All bytes of a file, unpacked by its suffix; a packed file that holds more than `most` is refused."""
+    with open_bytes(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise DataError(
+            f"{path} is too large", got=f"more than {most:,} bytes", remedy="Check that it is what you mean."
+        )
+    return data
 
 
 def _opened(path: Path) -> BinaryIO:

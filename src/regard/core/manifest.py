@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from regard.core.errors import WeightsError
 from regard.core.weights import replacing
 
 NAME = "manifest.json"
+_REMEDY = "Copy the folder again. If you changed it on purpose: python -m regard.core.manifest FOLDER"
 
 
 def write_manifest(folder: Path, names: Iterable[str]) -> None:
@@ -22,23 +24,49 @@ def write_manifest(folder: Path, names: Iterable[str]) -> None:
         file.write((json.dumps(sums, indent=1) + "\n").encode())
 
 
+def check_names(folder: Path, required: Iterable[str]) -> None:
+    """Refuse a folder without a manifest, or whose manifest leaves out one of the required files that it has."""
+    named = _read(folder)
+    for name in required:
+        if name not in named and (folder / name).exists():
+            raise WeightsError(f"{folder / NAME} does not name {name}", got=f"{len(named)} files", remedy=_REMEDY)
+
+
 def check_manifest(folder: Path) -> None:
     """Refuse a folder one of whose files is missing or is not what the manifest says; name the file."""
-    try:
-        sums = json.loads((folder / NAME).read_text())
-        expected = {str(name): str(entry["sha256"]) for name, entry in sums.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise WeightsError(f"{folder / NAME} cannot be read", got=type(error).__name__) from None
-    for name, recorded in expected.items():
+    expected = _read(folder)
+    for name, (recorded, size) in expected.items():
         path = folder / name
         if path.parent != folder or not path.is_file():
             raise WeightsError(f"{path} is missing", remedy="Copy the folder again, or train it again.")
+        if path.stat().st_size != size:
+            got = f"{path.stat().st_size} bytes, {size} by its manifest"
+            raise WeightsError(f"{path} is damaged, or its manifest is", got=got, remedy=_REMEDY)
         if digest(path) != recorded:
-            raise WeightsError(
-                f"{path} is damaged",
-                got="another SHA-256 than its manifest says",
-                remedy="Copy the folder again; if you changed the file on purpose, delete manifest.json.",
-            )
+            raise WeightsError(f"{path} is damaged", got="another SHA-256 than its manifest says", remedy=_REMEDY)
+
+
+def update_manifest(folder: Path, name: str, data: bytes) -> None:
+    """Write a file that the manifest names, without a moment at which the two differ."""
+    sums = _read(folder)
+    others = [other for other in sums if other != name]
+    if name in sums:
+        write_manifest(folder, others)
+    with replacing(folder / name) as file:
+        file.write(data)
+    write_manifest(folder, [*others, name])
+
+
+def _read(folder: Path) -> dict[str, tuple[str, int]]:
+    try:
+        sums = json.loads((folder / NAME).read_text())
+        return {str(name): (str(entry["sha256"]), int(entry["bytes"])) for name, entry in sums.items()}
+    except FileNotFoundError:
+        raise WeightsError(
+            f"{folder} has no {NAME}, without which damage cannot be told", got="no such file", remedy=_REMEDY
+        ) from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise WeightsError(f"{folder / NAME} cannot be read", got=type(error).__name__, remedy=_REMEDY) from None
 
 
 def digest(path: Path) -> str:
@@ -53,3 +81,9 @@ def flush_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+if __name__ == "__main__":  # new sums, for a folder that was changed on purpose
+    place = Path(sys.argv[1])
+    write_manifest(place, [file.name for file in place.iterdir() if file.suffix in (".json", ".safetensors", ".md")
+                           and file.name != NAME])  # fmt: skip

@@ -16,7 +16,9 @@ from pydantic import Field, model_validator
 from regard.core.config import Config
 from regard.core.errors import UsageError
 
-Count = Annotated[int, Field(ge=0)]
+_MOST = 1_000_000
+_WIDEST = 10_000
+Count = Annotated[int, Field(ge=0, le=_MOST)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Weight = Annotated[float, Field(ge=0.0)]
 
@@ -24,18 +26,20 @@ Weight = Annotated[float, Field(ge=0.0)]
 class Search(Config):
     """Beam search unless `beam` is 1 (greedy) or `sample` is set; what belongs to the other ways is not used."""
 
-    beam: Annotated[int, Field(ge=1)] = 5
-    nbest: Annotated[int, Field(ge=1)] = 1
+    beam: Annotated[int, Field(ge=1, le=_WIDEST)] = 5
+    nbest: Annotated[int, Field(ge=1, le=_WIDEST)] = 1
     """How many outputs a row; as many independent draws when sampling."""
     length_penalty: Weight = 1.0
     length_form: Literal["wu", "mean"] = "wu"
     coverage_penalty: Weight = 0.0
     min_length: Count = 0
     """Tokens before the end token may come."""
-    max_length: Annotated[int, Field(ge=1)] | None = None
+    max_length: Annotated[int, Field(ge=1, le=_MOST)] | None = None
     """Tokens at most, the end token among them; None: max_ratio · source length + max_extra."""
-    max_ratio: Weight = 2.0
+    max_ratio: Annotated[float, Field(ge=0.0, le=1000.0)] = 2.0
     max_extra: Count = 10
+    max_source: Annotated[int, Field(ge=1, le=_MOST)] = 1024
+    """Source tokens at most: the work grows with the square of their number."""
     no_repeat_ngram: Count = 0
     """No n tokens in a row come twice; 0: they may."""
     sample: bool = False
@@ -45,7 +49,7 @@ class Search(Config):
     """Draw from the k most probable tokens; 0: from all."""
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     min_p: Share = 0.0
-    seed: int | None = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**64)] | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

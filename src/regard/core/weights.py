@@ -24,6 +24,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from regard.core.errors import WeightsError
+from regard.core.paths import check_link
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 _SUFFIXES = (".safetensors", ".trace")  # a trace (regard.explain) is such a file too
@@ -42,13 +43,26 @@ def read_tensors(path: str | Path, *, names: Iterable[str] | None = None) -> dic
     files, promised = _files(Path(path))
     for file in files:
         with _opened(file) as stored:
-            tied = json.loads((stored.metadata() or {}).get(_TIED, "{}"))
+            tied = _tied_names((stored.metadata() or {}).get(_TIED, "{}"))
             fetch = functools.cache(stored.get_tensor)
             sources = {**{name: name for name in stored.keys()}, **tied}  # noqa: SIM118 (it is no mapping)
+            if unknown := [name for name, source in tied.items() if source not in sources]:
+                raise WeightsError(f"{file} ties names to tensors that it lacks", got=brief(unknown))
             tensors |= {name: fetch(sources[name]) for name in sources if asked is None or name in asked}
     if lacking := (promised if asked is None else asked) - tensors.keys():
         raise WeightsError(f"{path} lacks {brief(sorted(lacking))}", remedy="Check the names, or download it again.")
     return tensors
+
+
+def extent(path: str | Path) -> tuple[int, int]:
+    """How many tensors there are by name, and how many bytes all files have; nothing but headers is read."""
+    count, size = 0, 0
+    for file in _files(Path(path))[0]:
+        with _opened(file) as stored:
+            tied = (stored.metadata() or {}).get(_TIED, "{}")
+            count += len(stored.keys()) + len(_tied_names(tied))
+            size += file.stat().st_size
+    return count, size
 
 
 def metadata(path: str | Path) -> dict[str, str]:
@@ -132,6 +146,14 @@ def brief(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+def _tied_names(text: str) -> dict[str, str]:
+    """Other names of tensors in a file, as its metadata tell them."""
+    tied = json.loads(text)
+    if not isinstance(tied, dict) or not all(isinstance(source, str) for source in tied.values()):
+        raise ValueError(f"{_TIED} is no mapping of names")
+    return tied
+
+
 def _misfit(name: str, tensor: Tensor, slot: Tensor, first: Tensor) -> str | None:
     """Why the tensor cannot fill the slot that `first` fills, by this or by a tied name."""
     if tensor.shape != slot.shape or tensor.is_floating_point() != slot.is_floating_point():
@@ -206,4 +228,6 @@ def _files(path: Path) -> tuple[list[Path], set[str]]:
     shards = sorted(set(places.values()))
     if outside := [shard for shard in shards if (way := PureWindowsPath(shard)).anchor or ".." in way.parts]:
         raise WeightsError(f"{path} names files outside its folder", got=brief(outside), remedy="Do not trust it.")
+    for shard in shards:
+        check_link(path.parent / shard, path.parent)
     return [path.parent / shard for shard in shards], set(places)

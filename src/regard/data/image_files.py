@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 
 from regard.core.errors import DataError
-from regard.core.lines import open_bytes
+from regard.core.lines import open_bytes, read_whole
 from regard.data.images import open_image
 
 Labelled = tuple[Image.Image, int]
@@ -76,7 +76,7 @@ class IdxFiles:
     def _labels(self) -> np.ndarray:
         with open_bytes(self.label_file) as file:
             magic, count = _header(file.read(8), 2, self.label_file)
-            labels = np.frombuffer(file.read(), np.uint8)
+            labels = np.frombuffer(file.read(count + 1), np.uint8)
         if magic != 0x801 or len(labels) != count:
             got = f"magic {magic:#x}, {len(labels)} of {count} labels"
             raise DataError(f"{self.label_file} holds no IDX labels, or is cut short", got=got, expected="0x801")
@@ -123,8 +123,7 @@ class Sprite:
 
     def _json(self) -> dict[str, Any]:
         try:
-            with open_bytes(self.label_file) as file:
-                known = json.loads(file.read())
+            known = json.loads(read_whole(self.label_file))
             good = all(type(label) is int and label >= 0 for label in known[self.key])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             good, got = False, repr(error)

@@ -16,6 +16,7 @@ import torch
 
 from regard.core.batch import Batch
 from regard.core.errors import DataError
+from regard.core.image_settings import Resizing
 from regard.data import arrays
 from regard.data.arrays import Array
 from regard.data.chance import Dice, Ints
@@ -68,7 +69,15 @@ class LabelledImages:
         return tuple(round(float(value), 4) for value in mean), tuple(round(float(value), 4) for value in kept)
 
 
-def encode_images(source: ImageSource, folder: Path, *, size: int, channels: int, classes: list[str]) -> LabelledImages:
+def encode_images(
+    source: ImageSource,
+    folder: Path,
+    *,
+    size: int,
+    channels: int,
+    classes: list[str],
+    resizing: Resizing | None = None,
+) -> LabelledImages:
     """Write the source's images into the folder, in place of what it held; classes go by their names."""
     numbers = {name: number for number, name in enumerate(classes)}
     names = source.classes()
@@ -79,7 +88,7 @@ def encode_images(source: ImageSource, folder: Path, *, size: int, channels: int
         for image, label in source.images():
             if not 0 <= label < len(names):
                 raise DataError("a label is no class", got=label, expected=f"0 to {len(names) - 1}")
-            files["pixels"].write(prepared(image, size, channels))
+            files["pixels"].write(prepared(image, size, channels, resizing))
             files["labels"].write([numbers[names[label]]])
         if not files["labels"].items:
             raise DataError(f"{', '.join(map(str, source.paths()))} holds no images")

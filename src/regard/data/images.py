@@ -1,8 +1,12 @@
 """Images as the numbers that a model reads.
 
-Whatever the file holds, an image becomes `size` × `size` pixels of `channels` colours: transparency is laid on white,
-grey and colour are turned into each other, and other shapes are stretched (bilinear, as the published models of this
-kind are fed). Pixels are kept as bytes; a model sees (pixel / 255 − mean) / std for each colour.
+Whatever the file holds, an image becomes `size` × `size` pixels of `channels` colours: it is turned as its EXIF data
+say, transparency is laid on white, grey and colour are turned into each other, and other shapes are stretched
+(bilinear, as the published models of this kind are fed), or resized and cropped as the model's folder says
+(`Resizing`). Pixels are kept as bytes; a model sees (pixel / 255 − mean) / std for each colour.
+
+A file may be made to harm: six formats are opened and no others (Pillow would hand EPS to Ghostscript), and the size
+that a file's header promises is checked before a pixel is decoded.
 """
 
 from __future__ import annotations
@@ -18,60 +22,133 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from regard.core.config import Config
 from regard.core.errors import DataError
+from regard.core.image_settings import ImageSettings, Resizing
 
 Pixels = NDArray[np.uint8]
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
+MOST_PIXELS, LONGEST_SIDE = 50_000_000, 65_535
+_ORIENTATION = 0x0112
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_EIGHT_BITS = (np.arange(1 << 16) * 255 // 65535).astype(np.uint8)
 
 
-class ImageForm(Config):
+class ImageForm(ImageSettings):
     """How images are prepared; stored with the model as `extra["image"]`."""
-
-    size: int
-    channels: Literal[1, 3] = 3
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
 
     def tensor(self, pixels_BCHW: Pixels) -> Tensor:
         """What the model reads of pixels [B,C,H,W]."""
         mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.std))
-        return (torch.from_numpy(pixels_BCHW).float() / 255 - mean) / std
+        pixels = torch.from_numpy(pixels_BCHW)
+        scaled = pixels.float() / 255 if self.scale is None else (pixels.double() * self.scale).float()
+        return (scaled - mean) / std
 
     def pixel_values(self, images: Sequence[str | Path | Image.Image]) -> Tensor:
         """`pixel_values` [B,C,H,W] of files or of images that are open already."""
-        opened = [image if isinstance(image, Image.Image) else open_image(image) for image in images]
-        return self.tensor(np.stack([prepared(image, self.size, self.channels) for image in opened]))
+        opened = [upright(image) if isinstance(image, Image.Image) else open_image(image) for image in images]
+        return self.tensor(np.stack([prepared(image, self.size, self.channels, self.resizing) for image in opened]))
 
 
 def open_image(path: str | Path | IO[bytes]) -> Image.Image:
-    """The image in a file, read whole; a file that is no image is named."""
+    """The image in a file, read whole and turned upright; a file that is no image is named."""
     name = path if isinstance(path, (str, Path)) else "the image"
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd metadata, which is not used
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as image:
+            with Image.open(path, formats=FORMATS) as image:
+                _check_size(image, str(name))
                 image.load()
-                return image.copy() if image.mode != "P" else image.convert("RGBA")
+                return upright(image.copy() if image.mode != "P" else image.convert("RGBA"))
     except UnidentifiedImageError:
-        raise DataError(f"{name} is no image", expected="PNG, JPEG or the like", remedy="Give an image file.") from None
+        expected = f"one of {', '.join(FORMATS)}"
+        raise DataError(f"{name} is no image", expected=expected, remedy="Give an image file.") from None
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
         raise DataError(f"{name} is too large to open", got=str(error), remedy="Make it smaller first.") from None
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or error
+    except DataError:
+        raise
+    except MemoryError:
+        raise DataError(f"{name} is too large to open", remedy="Make it smaller first.") from None
+    except Exception as error:  # damaged files make Pillow raise anything: struct.error, KeyError, IndexError …
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise DataError(f"{name} cannot be read as an image", got=reason, remedy="Give a sound image file.") from None
 
 
-def prepared(image: Image.Image, size: int, channels: int) -> Pixels:
+def upright(image: Image.Image) -> Image.Image:
+    """The image turned as its EXIF data say; a camera that is held on its side writes them."""
+    try:
+        turn = _TURNS.get(image.getexif().get(_ORIENTATION, 1))
+    except Exception:  # damaged EXIF data say nothing; the image itself may be sound
+        return image
+    return image if turn is None else image.transpose(turn)
+
+
+def prepared(image: Image.Image, size: int, channels: int, resizing: Resizing | None = None) -> Pixels:
     """Pixels [C,size,size]."""
+    image = _as_mode(image, "L" if channels == 1 else "RGB")
+    image = _resized(image, size, resizing or Resizing())
+    if image.size != (size, size):
+        raise DataError(
+            "an image has another size than this model reads",
+            got=f"{image.width} × {image.height} pixels",
+            expected=f"{size} × {size}",
+            remedy="Its folder says that images are not brought to one size: do that first.",
+        )
+    pixels: Any = np.asarray(image, dtype=np.uint8)
+    return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _check_size(image: Image.Image, name: str) -> None:
+    """Refuse what the header promises, before it is decoded."""
+    width, height = image.size
+    if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE:
+        raise DataError(
+            f"{name} is too large to open",
+            got=f"{width} × {height} pixels",
+            expected=f"at most {MOST_PIXELS:,} pixels, {LONGEST_SIDE:,} a side",
+            remedy="Make it smaller first.",
+        )
+
+
+def _as_mode(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         over = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
-    elif image.mode.startswith(("I", "F")):  # 16 bits and more a pixel, which a plain conversion would cut off
-        wide = np.asarray(image, dtype=np.float64)
-        top = max(float(wide.max(initial=0)), 1.0)
-        image = Image.fromarray((wide * 255 / (65535 if top > 255 else 255)).clip(0, 255).astype(np.uint8))
-    image = image.convert("L" if channels == 1 else "RGB")
-    if image.size != (size, size):
-        image = image.resize((size, size), Image.Resampling.BILINEAR)
-    pixels: Any = np.asarray(image, dtype=np.uint8)
-    return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+    elif image.mode.startswith("I"):  # 16 bits a pixel, which a plain conversion would cut off
+        image = Image.fromarray(_EIGHT_BITS[np.asarray(image).clip(0, 65535).astype(np.uint16)])
+    elif image.mode.startswith("F"):  # numbers of no stated range
+        wide = np.nan_to_num(np.asarray(image, dtype=np.float32), posinf=0, neginf=0)
+        top = 65535 if wide.max(initial=0) > 255 else 255
+        image = Image.fromarray((wide * (255 / top)).clip(0, 255).astype(np.uint8))
+    try:
+        return image.convert(mode)
+    except ValueError as error:
+        raise DataError("an image has colours that cannot be read", got=f"mode {image.mode}: {error}") from None
+
+
+def _resized(image: Image.Image, size: int, how: Resizing) -> Image.Image:
+    """As transformers' processors do it, to the pixel."""
+    if how.resize:
+        height, width = how.to or (size, size)
+        if how.shortest is not None:
+            short, long = sorted(image.size)
+            longer = int(how.shortest * long / short)
+            if longer * how.shortest > MOST_PIXELS:
+                got = f"{image.width} × {image.height} pixels"
+                raise DataError("an image is too narrow to be resized", got=got, remedy="Crop it first.")
+            height, width = (longer, how.shortest) if image.width <= image.height else (how.shortest, longer)
+        if image.size != (width, height):
+            image = image.resize((width, height), Image.Resampling(how.resample))
+    if not how.crop or image.size == (size, size):
+        return image
+    # Where the image is smaller, what is added before it is rounded up; where it is larger, what goes is rounded down.
+    left, top = ((side - size) // 2 for side in image.size)
+    return image.crop((left, top, left + size, top + size))

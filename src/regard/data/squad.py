@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.core.errors import DataError
-from regard.core.lines import open_lines
+from regard.core.lines import read_whole
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Question:
 def read_squad(path: Path) -> list[Question]:
     """All questions of a file, plain or packed (.gz, .xz)."""
     try:
-        articles = json.loads(b"\n".join(open_lines(path)))["data"]
+        articles = json.loads(read_whole(path))["data"]
         questions = [
             _question(entry, paragraph["context"], str(article.get("title", "")))
             for article in articles

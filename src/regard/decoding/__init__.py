@@ -2,7 +2,8 @@
 
 from regard.core.search import Search
 from regard.decoding.batches import decode
-from regard.decoding.decoder import Decoder, Event
+from regard.decoding.decoder import Decoder
+from regard.decoding.event import Event
 from regard.decoding.request import Request, SpecialTokens
 from regard.decoding.result import Hypothesis
 

@@ -24,6 +24,7 @@ from torch import Tensor
 from regard.core.contracts import Decodable
 from regard.core.errors import UsageError
 from regard.decoding.coverage import add_cover
+from regard.decoding.event import Event
 from regard.decoding.group import Group
 from regard.decoding.inputs import joined
 from regard.decoding.paths import Paths
@@ -31,20 +32,6 @@ from regard.decoding.reader import Reader
 from regard.decoding.request import Request, SpecialTokens, check_request
 from regard.decoding.result import Hypothesis
 from regard.decoding.slots import Slots
-
-
-@dataclass(frozen=True)
-class Event:
-    """A token that is certain from now on, or the end of a request.
-
-    A beam's tokens are certain only at its end; the independent draws of a request are told apart by `copy`.
-    """
-
-    ticket: int
-    token: int | None = None
-    copy: int = 0
-    results: list[Hypothesis] | None = None
-    """The outputs, finished ones first, then by score; None while the request goes on."""
 
 
 @dataclass

@@ -155,7 +155,7 @@ def explain(model: Any, inputs: Any = None, target: Any = None, /, *, method: st
 
 
 def load_trace(path: str | Path) -> Trace:
-    """A trace from its file."""
+    """A trace from its file, whose parts fit together."""
     return Trace.load(path)
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.core import weights
 from regard.core.errors import DataError, UnknownName, UsageError
 from regard.explain.subject import Subject
+from regard.explain.trace_checks import check_trace
 
 FORMAT = "regard.trace"
 _PARTS = ("weights", "allowed", "path", "frame", "gradients", "rows", "calls")
@@ -201,25 +202,20 @@ class Trace:
                 raise
             remedy = "Make it anew: regard explain MODEL TEXT --out NAME.trace"
             raise DataError(
-                f"{path} is a damaged trace", got=f"{type(error).__name__} {error}", remedy=remedy
+                f"{path} is a damaged trace", got=str(error) or type(error).__name__, remedy=remedy
             ) from None
 
     @classmethod
     def _from(cls, words: dict[str, Any], tensors: dict[str, Tensor], path: str | Path) -> Trace:
         if words.get("version") not in (1, 2):
             raise DataError(f"{path} is a trace of another version", got=words.get("version"), expected="1 or 2")
-        if not words["sides"]:
-            raise ValueError("no tokens")
         if words["version"] == 1:
             words = _as_version_2(words)
-        sites = {}
-        for name, queries, keys in words["sites"]:
-            sites[name] = Site(name, queries, keys, *(tensors.get(f"site.{name}.{part}") for part in _PARTS))
-            for side, axis in ((queries, 2), (keys, 3)):
-                longest = max(len(row) for row in words["sides"][side]) if side in words["sides"] else None
-                weights = sites[name].weights
-                if weights is not None and longest is not None and weights.shape[axis] != longest:
-                    raise ValueError(f"{name} has {weights.shape[axis]} of {side}, not {longest}")
+        check_trace(words, tensors)
+        sites = {
+            name: Site(name, queries, keys, *(tensors.get(f"site.{name}.{part}") for part in _PARTS))
+            for name, queries, keys in words["sites"]
+        }
         return cls(
             words["model"],
             words["task"],

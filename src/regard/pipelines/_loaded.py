@@ -18,6 +18,7 @@ from regard.data.text.rows import named
 from regard.explain import Subject, explain
 from regard.models import reads_cls
 from regard.pipelines import _subjects as subjects
+from regard.pipelines._classes import distinct
 from regard.pipelines._verbs import NoSuchVerb, verbs_of
 from regard.store import StoredModel, save_model
 from regard.views.result import Result
@@ -91,8 +92,9 @@ class Loaded(nn.Module):
 
     def answer_label(self, number: int) -> str:
         """What one of the model's logits stands for."""
-        names = self.stored.extra.get("labels")
-        return str(names[number]) if names and number < len(names) else f"LABEL_{number}"
+        listed = self.stored.extra.get("labels")
+        names = distinct([str(name) for name in listed]) if isinstance(listed, list) else []
+        return names[number] if number < len(names) else f"LABEL_{number}"
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -114,6 +116,16 @@ class TextEncoder(Loaded):
     """A model that reads texts, or pairs of them, all at once."""
 
     accepts: ClassVar[tuple[Accepted, ...]] = ("text", "pair")
+
+    n_cut: int = 0
+    """How many of the texts that its verbs have read so far were longer than it reads, and were cut."""
+
+    @property
+    def reads_at_most(self) -> int:
+        """Tokens of a row: its positions, or fewer where its folder says so (`max_seq_length`)."""
+        longest = getattr(self.model, "longest", None)
+        most: int = self.config.max_len if longest is None else longest
+        return min(most, self.stored.extra.get("max_seq_length", most))
 
     def outputs(
         self, texts: Sequence[str], others: Sequence[str] | None = None, *, rows: int = 32
@@ -140,13 +152,17 @@ class TextEncoder(Loaded):
         return inputs
 
     def inputs(self, texts: Sequence[str], others: Sequence[str] | None = None) -> dict[str, torch.Tensor]:
-        """Tensors of the texts, cut where they are longer than the model's positions."""
-        longest = getattr(self.model, "longest", None)
-        return self._laid_out(texts, others, self.config.max_len if longest is None else longest)
+        """Tensors of the texts, cut where they are longer than `reads_at_most`; `n_cut` counts those."""
+        return self._laid_out(texts, others, self.reads_at_most)
 
     def _laid_out(self, texts: Sequence[str], others: Sequence[str] | None, longest: int) -> dict[str, torch.Tensor]:
         lay = layout(reads_cls(self.stored.name), self.stored.extra)
-        return named(self.tokenizer, lay(self.tokenizer, list(texts), others and list(others), longest))
+        # One token more than is kept tells a row that is cut from one that just fits.
+        rows = lay(self.tokenizer, list(texts), others and list(others), longest + 1)
+        if any(too_long := [len(ids) > longest for ids, _ in rows]):
+            self.n_cut += sum(too_long)
+            rows = lay(self.tokenizer, list(texts), others and list(others), longest)
+        return named(self.tokenizer, rows)
 
 
 def check_texts(texts: Sequence[str]) -> None:

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from regard.core.errors import DataError
+from regard.pipelines._classes import Classified, class_names, classified, probabilities
 from regard.pipelines._verbs import verb
 from regard.pipelines.sentence_similarity import SentenceSimilarityPipeline
 
-
-@dataclass(frozen=True)
-class Classified:
-    """The most probable class with its probability, or the number where the model gives one; `scores` are of all."""
-
-    label: str
-    score: float
-    scores: dict[str, float] = field(repr=False)
+__all__ = ["ClassificationPipeline", "Classified"]
 
 
 class ClassificationPipeline(SentenceSimilarityPipeline):
@@ -34,15 +27,9 @@ class ClassificationPipeline(SentenceSimilarityPipeline):
         results: dict[int, Classified] = {}
         for places, _, output in self.outputs(texts, others, rows=rows):
             assert output.logits is not None
-            numbers = output.logits.float()
-            shares = numbers if self.stored.extra.get("regression") else numbers.softmax(-1)
+            shares = probabilities(output.logits, self.stored.extra)
             results |= {place: self._named(row) for place, row in zip(places, shares.tolist(), strict=True)}
         return [results[place] for place in range(len(texts))]
 
     def _named(self, row: list[float]) -> Classified:
-        names = self.stored.extra.get("labels") or [f"LABEL_{i}" for i in range(len(row))]
-        scores = dict(zip(names, row, strict=True))
-        if self.stored.extra.get("regression"):
-            return Classified(f"{row[0]:.3f}", row[0], scores)
-        best = max(scores, key=scores.__getitem__)
-        return Classified(best, scores[best], scores)
+        return classified(class_names(self.stored.extra, len(row)), row, self.stored.extra)

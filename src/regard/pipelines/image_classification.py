@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from regard.core.errors import UsageError
+from regard.core.errors import ConfigError, UsageError
 from regard.data.images import ImageForm
 from regard.explain import Subject
 from regard.pipelines import _subjects as subjects
+from regard.pipelines._classes import Classified, class_names, classified, probabilities
 from regard.pipelines._loaded import Loaded
 from regard.pipelines._verbs import verb
-from regard.pipelines.classification import Classified
 
 
 class ImageClassificationPipeline(Loaded):
@@ -25,7 +25,13 @@ class ImageClassificationPipeline(Loaded):
 
     @property
     def form(self) -> ImageForm:
-        return ImageForm.parse(self.stored.extra["image"], "how images are prepared")
+        said = self.stored.extra.get("image")
+        if not isinstance(said, dict):
+            raise ConfigError("the folder does not say how images are prepared", got=repr(said)[:80])
+        form = ImageForm.parse(said, "how images are prepared")
+        if form.channels != self.config.channels:
+            raise ConfigError("images are prepared for another model", got=f"{form.channels} channels")
+        return form
 
     @verb("a model with a classifier")
     def classify(self, images: Sequence[str | Path | Any], *, rows: int = 32) -> list[Classified]:
@@ -35,14 +41,12 @@ class ImageClassificationPipeline(Loaded):
         if not self.config.n_labels:
             raise UsageError("this encoder of images has no classifier", remedy="Use embed(), or fine-tune it.")
         results: list[Classified] = []
-        names = self.stored.extra.get("labels") or [f"LABEL_{i}" for i in range(self.config.n_labels)]
+        extra = self.stored.extra
+        names = class_names(extra, self.config.n_labels)
         for start in range(0, len(images), rows):
             with torch.inference_mode():
                 logits = self.model(self.form.pixel_values(images[start : start + rows])).logits
-            for row in logits.float().softmax(-1).tolist():
-                scores = dict(zip(names, row, strict=True))
-                best = max(scores, key=scores.__getitem__)
-                results.append(Classified(best, scores[best], scores))
+            results += [classified(names, row, extra) for row in probabilities(logits, extra).tolist()]
         return results
 
     def subject(self, inputs: Any, target: Any = None, **_: Any) -> Subject:

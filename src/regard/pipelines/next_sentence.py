@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from regard.pipelines._classes import Classified, classified
 from regard.pipelines._loaded import Accepted
-from regard.pipelines.classification import ClassificationPipeline, Classified
+from regard.pipelines.classification import ClassificationPipeline
+
+_NAMES = ("follows", "does not follow")
 
 
 class NextSentencePipeline(ClassificationPipeline):
@@ -14,12 +17,10 @@ class NextSentencePipeline(ClassificationPipeline):
     accepts: ClassVar[tuple[Accepted, ...]] = ("pair",)
 
     def answer_label(self, number: int) -> str:
-        return ("follows", "does not follow")[number]
+        return _NAMES[number]
 
     def _named(self, row: list[float]) -> Classified:
-        scores = {"follows": row[0], "does not follow": row[1]}
-        best = max(scores, key=scores.__getitem__)
-        return Classified(best, scores[best], scores)
+        return classified(_NAMES, row, {})
 
     def classify(
         self, texts: Sequence[str], others: Sequence[str] | None = None, *, rows: int = 32

@@ -121,6 +121,7 @@ class TranslationPipeline(Loaded):
             raise UsageError("translate takes a list of lines", got="one string", remedy="Put it into a list.")
         options = Search.parse({**self.stored.search.model_dump(), **search}, "search options")
         encoded = self.source_tokenizer.encode_batch(list(lines))
+        _check_source(encoded, options.max_source, first)
         begun = self.target_tokenizer.encode_batch(list(prefixes)) if prefixes is not None else None
         results: list[list[Translation]] = [[Translation("", 0.0, 0.0, [])] for _ in lines]
         # Neighbours in length share a batch; results go back to their own places.
@@ -141,6 +142,8 @@ class TranslationPipeline(Loaded):
         (ids,) = self.source_tokenizer.encode_batch([source])
         if not ids:
             raise UsageError("there is nothing to align", got="an empty source")
+        if tokens is None:  # what was translated already is not too long to look at
+            _check_source([ids], search.get("max_source", self.stored.search.max_source), 0)
         if tokens is not None:
             written = tokens
         elif target is not None:
@@ -207,6 +210,18 @@ class TranslationPipeline(Loaded):
 
     def _translation(self, best: Hypothesis) -> Translation:
         return Translation(self.target_tokenizer.decode(best.tokens), best.score, best.log_prob, best.tokens)
+
+
+def _check_source(rows: Sequence[list[int]], most: int, first: int) -> None:
+    """Refuse a line whose translation would take minutes or hours."""
+    for number, row in enumerate(rows, start=first + 1):
+        if len(row) > most:
+            raise LengthError(
+                f"line {number} is too long to translate",
+                got=f"{len(row):,} tokens",
+                expected=f"at most {most:,}",
+                remedy="Split it into sentences, or raise max_source (--max-source).",
+            )
 
 
 def _first(*ids: int | None) -> int:

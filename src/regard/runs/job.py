@@ -19,6 +19,7 @@ from regard.core.config import Config
 from regard.core.directions import Direction
 from regard.core.errors import ConfigError
 from regard.core.measured import Measured
+from regard.core.paths import here
 from regard.data.text import Tokenizer, make_tokenizer
 from regard.evaluation.evaluators import directions_of, evaluators_for, make_evaluator
 from regard.evaluation.held_out import HeldOut
@@ -170,7 +171,8 @@ class Job:
         for side, read_texts in texts.items():
             place = folder / ("tokenizer.json" if side == "source" else f"{side}_tokenizer.json")
             if not place.exists():
-                self._learn(read_texts()).save(place)
+                # The library that learns reads the texts in a thread of its own.
+                self._learn(here(read_texts())).save(place)
             made[side] = Tokenizer.load(place)
         first = next(iter(made.values()))
         return made.get("source", first), made.get("target", first)

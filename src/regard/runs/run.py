@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -18,10 +19,13 @@ from regard.core import config as configs
 from regard.core import manifest, weights
 from regard.core.contracts import Fitted
 from regard.core.directions import better
-from regard.core.errors import ConfigError, DataError, WeightsError
-from regard.core.paths import expand_path
+from regard.core.errors import ConfigError, DataError, RegardError, WeightsError
+from regard.core.paths import expand_path, relative_to
 from regard.models import make_model
 from regard.runs.job import Job, Prepared
+from regard.runs.leftovers import sweep
+from regard.runs.lock import locked
+from regard.runs.origin import write_origin
 from regard.runs.parsing import parse_recipe
 from regard.runs.recipe import Recipe, differences
 from regard.store import StoredModel, load_model, save_model
@@ -36,14 +40,22 @@ _MAY_CHANGE = {f"training.{name}" for name in ("max_steps", "max_epochs", "patie
 class Run:
     """One training run in one folder."""
 
-    def __init__(self, recipe: Recipe, out: Path, *, quiet: bool = False) -> None:
+    def __init__(self, recipe: Recipe, out: Path, *, folder: Path | None = None, quiet: bool = False) -> None:
         self.world = join_world()
         self.recipe, self.out, self.quiet = recipe, out, quiet or not self.world.first
+        self.folder = (folder or Path()).absolute()
+        """Where the recipe stands; its paths may be relative to that."""
 
     def train(self) -> Path:
         """Prepare, train, average and save; the folder then holds the finished model.
 
         Of several processes the first prepares the data and writes, and the others open what it made."""
+        with locked(self.out) if self.world.first else nullcontext(), relative_to(self.folder):
+            if self.world.first:
+                sweep(self.out)
+            return self._train()
+
+    def _train(self) -> Path:
         start = load_model(expand_path(self.recipe.model.start)) if self.recipe.model.start else None
         job = Job(self.recipe, start)
         if self.world.first:
@@ -115,15 +127,21 @@ class Run:
                 shutil.rmtree(self.out / "data", ignore_errors=True)
         self._check_files(files)
         self.out.mkdir(parents=True, exist_ok=True)
-        with weights.replacing(known) as file:
-            file.write(configs.dump(self.recipe).encode())
+        text = configs.dump(self.recipe).encode()
+        if (self.out / manifest.NAME).exists():
+            manifest.update_manifest(self.out, known.name, text)
+        else:
+            with weights.replacing(known) as file:
+                file.write(text)
+        write_origin(self.out, self.folder)
 
     def _check_files(self, files: Sequence[Path]) -> None:
         """Data that was prepared from other contents of the same files is prepared again, or refused."""
         paths = [*files, *_parts(self.recipe.model.start)]
         sums = json.dumps({str(path): manifest.digest(path) for path in paths if path.is_file()}, indent=1)
         known = self.out / "data" / "inputs.json"
-        if known.exists() and known.read_text() != sums:
+        # Files that were moved are the same files.
+        if known.exists() and _sums(known) != list(json.loads(sums).values()):
             if checkpoint.listing(self.out / "checkpoints"):
                 raise DataError(
                     "the training files are not those that this run began with",
@@ -137,8 +155,15 @@ class Run:
     def _average(self, prepared: Prepared, model: nn.Module, progress: Progress) -> None:
         """Average the last validated checkpoints; keep the average where validation likes it better than the best."""
         assert prepared.validate is not None
-        steps = progress.validated or []
-        parts = [checkpoint.read_checkpoint(self.out / "checkpoints" / f"step-{step:08d}").model for step in steps]
+        parts = []
+        for step in progress.validated or []:
+            try:
+                parts.append(checkpoint.read_checkpoint(self.out / "checkpoints" / f"step-{step:08d}").model)
+            except (RegardError, OSError, ValueError) as error:
+                self._say(f"the checkpoint of update {step} is damaged and left out of the average ({error})")
+        if len(parts) < 2:
+            self._say("there are not two checkpoints to average; kept the single best")
+            return
         mean = {
             name: torch.stack([part[name].double() for part in parts]).mean(0).to(parts[0][name]) for name in parts[0]
         }
@@ -148,11 +173,19 @@ class Run:
         if kept:
             save_model(self.out, prepared.stored(model))
         which = "average" if kept else "single best"
-        self._say(f"average of {len(steps)} checkpoints: {value:.4f}, single best: {progress.best}; kept the {which}")
+        self._say(f"average of {len(parts)} checkpoints: {value:.4f}, single best: {progress.best}; kept the {which}")
 
     def _say(self, text: str) -> None:
         if not self.quiet:
             print(text, flush=True)
+
+
+def _sums(place: Path) -> list[str] | None:
+    """The sums in a file of sums; None where it is damaged."""
+    try:
+        return list(json.loads(place.read_text()).values())
+    except (ValueError, AttributeError):
+        return None
 
 
 def _asks_for_a_tokenizer(recipe: Recipe) -> bool:

@@ -9,9 +9,12 @@ from typing import Any
 
 from regard.core import config as configs
 from regard.core.errors import UsageError
+from regard.core.paths import relative_to
 from regard.runs.job import Job
+from regard.runs.origin import origins
 from regard.runs.parsing import parse_recipe
-from regard.store import load_model
+from regard.runs.recipe import Recipe
+from regard.store import StoredModel, load_model
 
 
 def validate(
@@ -26,7 +29,12 @@ def validate(
             remedy="Give --recipe RECIPE.yaml, or --source and --reference for a translation model.",
         )
     data = {**_without_nulls(configs.read_config(place)), "model": {"start": str(folder)}}
-    job = Job(parse_recipe(configs.override(data, changes or {}), str(place)), stored)
+    with relative_to(place.absolute().parent, *origins(Path(folder))):
+        return _validated(parse_recipe(configs.override(data, changes or {}), str(place)), stored)
+
+
+def _validated(recipe: Recipe, stored: StoredModel) -> dict[str, float]:
+    job = Job(recipe, stored)
     with tempfile.TemporaryDirectory() as temporary:
         prepared = job.prepare(Path(temporary), lambda _: None)
         if prepared.validate is None:

@@ -8,8 +8,10 @@ from typing import Any, cast
 from regard.core import manifest
 from regard.core.config import read_config
 from regard.core.errors import ConfigError, DataError, RegardError, UnknownName
+from regard.core.paths import check_links
 from regard.store.formats import WritableFormat, formats
 from regard.store.formats.hf import supported
+from regard.store.formats.regard import FILES as OWN_FILES
 from regard.store.stored_model import StoredModel
 
 __all__ = ["StoredModel", "load_model", "save_model", "unsaid", "writable_formats"]
@@ -42,12 +44,22 @@ def writable_formats() -> tuple[str, ...]:
 
 
 def _config(path: Path) -> dict[str, Any] | None:
-    if path.is_dir() and (path / manifest.NAME).exists():
+    if path.is_dir():
+        check_links(path)
+    if not (path / "config.json").is_file():
+        return None
+    summed = path / manifest.NAME
+    if summed.exists():  # before anything of the folder is believed
         manifest.check_manifest(path)
-    return read_config(path / "config.json") if (path / "config.json").is_file() else None
+    config = read_config(path / "config.json")
+    if "regard" in config:
+        manifest.check_names(path, OWN_FILES)
+    return config
 
 
 def _refusal(path: Path, config: dict[str, Any] | None) -> RegardError:
+    if (kind := _foreign_kind(path)) is not None:
+        return kind
     if path.is_file():
         return DataError(
             f"{path} is no model",
@@ -65,9 +77,34 @@ def _refusal(path: Path, config: dict[str, Any] | None) -> RegardError:
         return DataError(
             f"{path} is no model folder",
             got="no config.json",
-            remedy=remedy if begun else "Give a folder that `regard train` made.",
+            remedy=remedy
+            if begun
+            else "Give a folder that `regard train` made, or one of Hugging Face with its config.json.",
         )
     return ConfigError(
         f"{path / 'config.json'} says neither that regard wrote it nor a model_type",
         expected=f"a folder of ours, or a model_type of {', '.join(sorted(supported()))}",
     )
+
+
+def _foreign_kind(path: Path) -> RegardError | None:
+    """The error for weights in a format of another program, by the first bytes of the file."""
+    files = sorted(path.glob("*.gguf")) if path.is_dir() else [path]
+    if not files or (path / "config.json").is_file():
+        return None
+    try:
+        with files[0].open("rb") as file:
+            head = file.read(8)
+    except OSError:
+        return None
+    if head[:4] == b"GGUF":
+        return DataError(
+            f"{files[0]} is a GGUF file, the format of llama.cpp, which is not supported",
+            expected="the Hugging Face folder that it was made from (config.json and safetensors), or a llama2.c file",
+        )
+    if files[0].suffix == ".safetensors":
+        return DataError(
+            f"{files[0]} is the weights of a model without its configuration",
+            remedy="Give the folder that it stands in, with its config.json.",
+        )
+    return None

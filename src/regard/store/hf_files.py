@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard.core import config as configs
 from regard.core import weights
 from regard.core.conversion import Conversion
-from regard.core.errors import ConfigError, WeightsError
+from regard.core.errors import ConfigError, RegardError, WeightsError
 
 _CODE = ("auto_map", "custom_pipelines", "trust_remote_code", "custom_code")
 _HALF = (torch.float16, torch.bfloat16)
@@ -34,25 +34,44 @@ def options(conversion: Conversion, config: Mapping[str, Any]) -> dict[str, Any]
     if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
         raise ConfigError("config.json: architectures is no list of names", got=repr(listed)[:80])
     if not listed:
-        return {**conversion.heads[0][1], **conversion.to_ours(config)}
-    return {**conversion.to_ours(config), **conversion.head(listed[0])}
+        return {**conversion.heads[0][1], **_converted(conversion, config)}
+    return {**_converted(conversion, config), **conversion.head(listed[0])}
 
 
-def labels(config: Mapping[str, Any]) -> list[str]:
-    """The names of the classes, in order; two without a name where nothing says otherwise, as there."""
+def _converted(conversion: Conversion, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables expect fields of the right kind; a list where a number is meant makes them raise anything."""
+    try:
+        return conversion.to_ours(config)
+    except RegardError:
+        raise
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError, ArithmeticError) as error:
+        raise ConfigError("config.json is not understood", got=f"{type(error).__name__}: {error}"[:200]) from error
+
+
+def labels(config: Mapping[str, Any], most: int) -> list[str]:
+    """The names of the classes, in order; two without a name where nothing says otherwise, as there.
+
+    `most` is how many the weights can hold at all.
+    """
     named = config.get("id2label")
     if not named:
-        return [f"LABEL_{i}" for i in range(int(config.get("num_labels", 2)))]
+        count = config.get("num_labels", 2)
+        if type(count) is not int or not 0 < count <= most:
+            expected = f"1 to {most:,}, which is how many numbers the weights hold"
+            raise ConfigError(
+                "config.json: num_labels is no number of classes", got=repr(count)[:80], expected=expected
+            )
+        return [f"LABEL_{i}" for i in range(count)]
     try:
         pairs = sorted((int(number), str(name)) for number, name in named.items())
-    except (AttributeError, ValueError) as error:
+    except (AttributeError, ValueError, TypeError) as error:
         raise ConfigError("config.json: id2label is not understood", got=repr(named)[:80]) from error
     return [name for _, name in pairs]
 
 
 def load_weights(model: nn.Module, conversion: Conversion, config: Mapping[str, Any], source: Path) -> list[str]:
     """Fill the model; returns the names that the folder has for other heads. What does not fit is reported together."""
-    tensors = _named(weights.read_tensors(_whole(source)), conversion, str(config.get("model_type")))
+    tensors = _named(weights.read_tensors(weights_path(source)), conversion, str(config.get("model_type")))
     unknown: list[str] = []
     ours = conversion.keys(model.config).to_ours(tensors, unknown=unknown)
     wanted = set(model.state_dict())
@@ -105,7 +124,8 @@ def _named(tensors: dict[str, Tensor], conversion: Conversion, model_type: str) 
     return named
 
 
-def _whole(folder: Path) -> Path:
+def weights_path(folder: Path) -> Path:
+    """The weights file of the folder, or the index of its shards."""
     present = [name for name in (weights.FILE, weights.INDEX) if (folder / name).is_file()]
     if present:
         return folder / present[0]

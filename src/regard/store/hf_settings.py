@@ -1,4 +1,4 @@
-"""The smaller files of a Hugging Face folder: how it pools sentences, writes text, prepares images."""
+"""The smaller files of a Hugging Face folder: how it pools sentences and writes text."""
 
 from __future__ import annotations
 
@@ -52,6 +52,17 @@ def pooling_of(folder: Path) -> str | None:
     return _POOLINGS[asked[0]]
 
 
+def sentence_limits(folder: Path) -> dict[str, Any]:
+    """How many tokens of a text are read, special tokens among them, by sentence_bert_config.json."""
+    place = folder / "sentence_bert_config.json"
+    longest = read_json(place).get("max_seq_length")
+    if longest is None:
+        return {}
+    if type(longest) is not int or longest < 3:
+        raise ConfigError(f"{place}: max_seq_length is no length", got=repr(longest)[:80], expected="3 or more")
+    return {"max_seq_length": longest}
+
+
 def _listed(path: Path) -> list[Mapping[str, Any]]:
     """A JSON file that holds a list of mappings; nothing where there is none."""
     try:
@@ -61,15 +72,18 @@ def _listed(path: Path) -> list[Mapping[str, Any]]:
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
-def special_tokens(config: Mapping[str, Any], tokenizer: Tokenizer | None) -> dict[str, Any]:
-    """The ids of special tokens: those of the configuration, else those of the tokenizer. There may be several ends."""
+def special_tokens(config: Mapping[str, Any], tokenizer: Tokenizer | None, size: int | None) -> dict[str, Any]:
+    """The ids of special tokens: those of the configuration, else those of the tokenizer. There may be several ends.
+
+    Some folders say −1 where there is no such token. `size` is that of the model's vocabulary.
+    """
     tokens: dict[str, Any] = {}
     for name in TOKEN_NAMES:
         value = config.get(f"{name}_token_id")
         if value is None and tokenizer is not None:
             value = getattr(tokenizer.specials, name, None)
         several = value if isinstance(value, list) else [value]
-        if several and all(isinstance(token, int) for token in several):
+        if several and all(type(token) is int and 0 <= token < (size or 1 << 31) for token in several):
             tokens[name] = several if name == "eos" and len(several) > 1 else several[0]
     return tokens
 
@@ -105,33 +119,7 @@ def generation_config(search: Search, tokens: Mapping[str, Any]) -> dict[str, An
     return theirs
 
 
-def image_settings(folder: Path, config: Config) -> dict[str, Any]:
-    """How images are prepared, by preprocessor_config.json, or as published models of this kind are fed."""
-    channels = getattr(config, "channels", None)
-    if channels is None:
-        return {}
-    settings = read_json(folder / "preprocessor_config.json")
-    size = settings.get("size", config.model_dump()["image_size"])
-    size = size if isinstance(size, int) else size.get("height", size.get("shortest_edge"))
-    normal = settings.get("do_normalize", True)
-    mean, std = ([settings.get(f"image_{name}") or [0.5] * channels for name in ("mean", "std")]
-                 if normal else ([0.0] * channels, [1.0] * channels))  # fmt: skip
-    return {"image": {"size": int(size), "channels": channels, "mean": list(mean), "std": list(std)}}
-
-
-def processor_config(image: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "image_processor_type": "ViTImageProcessor",
-        "size": {"height": image["size"], "width": image["size"]},
-        "do_resize": True,
-        "do_rescale": True,
-        "do_normalize": True,
-        "image_mean": image["mean"],
-        "image_std": image["std"],
-    }
-
-
-def write_sentence_modules(folder: Path, config: Config) -> None:
+def write_sentence_modules(folder: Path, config: Config, extra: Mapping[str, Any]) -> None:
     """What makes a folder one of sentence-transformers."""
     write_json(folder / "modules.json", _SENTENCE_MODULES)
     (folder / "1_Pooling").mkdir(exist_ok=True)
@@ -139,6 +127,8 @@ def write_sentence_modules(folder: Path, config: Config) -> None:
     theirs = next(name for name, ours in _POOLINGS.items() if ours == options["pooling"])
     flags = {flag: name == theirs for flag, name in _POOLING_FLAGS.items()}
     write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": options["d_model"], **flags})
+    if longest := extra.get("max_seq_length"):
+        write_json(folder / "sentence_bert_config.json", {"max_seq_length": longest, "do_lower_case": False})
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -22,7 +22,7 @@ from torch import Tensor
 from regard.core.errors import WeightsError
 
 _HEADER = struct.Struct("<7i")
-_MOST = 1 << 24
+_MOST, _MOST_LAYERS = 1 << 24, 1000
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ def _shapes(numbers: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:
 def _size(numbers: tuple[int, ...]) -> int:
     dim, hidden, layers, heads, kv_heads, vocab, length = numbers
     sound = all(0 < n < _MOST for n in (dim, hidden, layers, heads, kv_heads, length, abs(vocab)))
-    if not sound or dim % heads or heads % kv_heads:
+    # Rotary positions turn pairs of a head's features, so a head's width is even.
+    if not sound or layers > _MOST_LAYERS or dim % (2 * heads) or heads % kv_heads:
         raise WeightsError("this is no llama2.c header", got=numbers)
     return _HEADER.size + 4 * sum(int(np.prod(shape, dtype=object)) for _, shape in _shapes(numbers))
 

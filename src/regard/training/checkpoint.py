@@ -20,6 +20,7 @@ from torch import Tensor
 
 from regard.core import weights
 from regard.core.errors import DataError, WeightsError
+from regard.core.manifest import NAME as MANIFEST
 from regard.core.manifest import check_manifest, flush_folder, write_manifest
 
 MODEL, TRAINING, STATE = "model.safetensors", "training.safetensors", "state.json"
@@ -47,7 +48,7 @@ def write(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
             file.write(json.dumps(dict(checkpoint.state), indent=1).encode())
         write_manifest(temporary, (MODEL, TRAINING, STATE))
         if final.exists():
-            shutil.rmtree(final)
+            _remove(final)
         os.rename(temporary, final)
         flush_folder(folder)
     except (OSError, WeightsError) as error:
@@ -73,6 +74,19 @@ def listing(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if re.fullmatch(r"step-\d{8,}", path.name) and path.is_dir())
 
 
+def is_complete(path: Path) -> bool:
+    """Whether a checkpoint has all of its files; one that was half removed has not."""
+    return all((path / name).is_file() for name in (MODEL, TRAINING, STATE, MANIFEST))
+
+
+def _remove(path: Path) -> None:
+    """Under another name first: killed in between, what is left is never taken for a checkpoint."""
+    aside = path.with_name(f".removing-{path.name}")
+    shutil.rmtree(aside, ignore_errors=True)
+    os.rename(path, aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
 def newest(folder: Path, warn: Callable[[str], None]) -> tuple[Path, Checkpoint] | None:
     """The newest checkpoint that is undamaged; damaged ones are named and passed over."""
     for path in reversed(listing(folder)):
@@ -87,6 +101,6 @@ def prune(folder: Path, keep: set[int]) -> None:
     """Remove checkpoints of other steps than these, and what an interrupted write left."""
     for path in listing(folder):
         if int(path.name.removeprefix("step-")) not in keep:
-            shutil.rmtree(path, ignore_errors=True)
+            _remove(path)
     for path in folder.glob(".writing-*"):
         shutil.rmtree(path, ignore_errors=True)

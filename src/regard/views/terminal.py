@@ -216,7 +216,7 @@ def _count_heads(heads: Heads) -> int:
 
 def _heads(heads: Heads, count: int) -> Text:
     sites = f"{len(heads.sites)} {'site' if len(heads.sites) == 1 else 'sites'}"
-    where = f"{count} heads at {sites} ({', '.join(heads.kinds)})"
+    where = f"{count} heads at {sites} ({visible_line(', '.join(heads.kinds))})"
     return Text(f"{where}: --out page.html lets you look at each", style="dim")
 
 

@@ -247,3 +247,12 @@ def test_real_images(data, tmp_path):
     made = encode_images(cifar, tmp_path, size=32, channels=3, classes=cifar.classes())
     assert len(made) == 2000
     assert cifar.classes()[int(made.labels[0])] == "cat"
+
+
+@pytest.mark.parametrize("value", [0, 100, 255, 256, 32768, 65535])
+def test_dark_images_of_16_bits_stay_dark(value, tmp_path):
+    """65,535 is white, whatever the brightest pixel is."""
+    path = saved(tmp_path / "a.png", Image.fromarray(np.full((4, 4), value, dtype=np.uint16)))
+    assert (prepared(open_image(path), 4, 1) == value * 255 // 65535).all()
+    path = saved(tmp_path / "a.tiff", Image.fromarray(np.full((4, 4), value, dtype=np.int32)))
+    assert (prepared(open_image(path), 4, 1) == value * 255 // 65535).all()

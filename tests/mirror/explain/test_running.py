@@ -124,3 +124,23 @@ def test_methods_are_imported_when_they_are_asked_for():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_trace_whose_parts_do_not_fit_is_refused(tmp_path):
+    """Weights of another rank would only be met inside a method, as an error that says nothing."""
+    from tests.conformance.explained import made
+
+    from regard.core import weights
+    from regard.core.errors import DataError
+    from regard.explain import load_trace, trace
+
+    model, text = made("gpt2")[:2]
+    place = tmp_path / "a.trace"
+    trace(model, text).save(place)
+    assert load_trace(place).sites
+    tensors, notes = weights.read_tensors(place), weights.metadata(place)
+    name = next(name for name in tensors if name.endswith(".weights"))
+    for other in (tensors[name].flatten(), tensors[name][None], tensors[name][..., :-1], tensors[name].long()):
+        weights.write(place, {**tensors, name: other.contiguous()}, metadata=notes)
+        with pytest.raises(DataError, match="a damaged trace: got site"):
+            load_trace(place)

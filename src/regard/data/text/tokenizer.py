@@ -22,6 +22,7 @@ from regard.core.errors import DataError, UnknownName, UsageError
 from regard.core.weights import replacing
 from regard.data.text import _bytes
 from regard.data.text._library import SPECIALS, guarded
+from regard.data.text._limits import check_length, checked_growth
 from regard.data.text.specials import OURS, Specials, id_limit, named, specials_of
 
 _KINDS = "regard.data.text.kinds"
@@ -63,6 +64,7 @@ class Tokenizer:
         *,
         size: int | None = None,
         name: str = "the tokenizer",
+        growth: int = 1,
     ) -> None:
         self.specials = OURS if specials is None else specials
         names_ours = tuple(named(inner, self.specials).values()) == SPECIALS
@@ -73,7 +75,7 @@ class Tokenizer:
         inner.encode_special_tokens = True
         inner.no_padding()
         inner.no_truncation()
-        self._inner = inner
+        self._inner, self._growth = inner, growth
         top = id_limit(inner)
         self.vocab_size: int = top if size is None else min(size, top)
         self._spare, self._special_ids = self.vocab_size < top, self.specials.non_text_ids()
@@ -124,7 +126,7 @@ class Tokenizer:
         inner.post_processor = processors.TemplateProcessing(
             single=f"{bos} $A", pair=f"{bos} $A {bos} $B", special_tokens=[(bos, self.bos)]
         )
-        return Tokenizer(inner, self.specials, size=self.vocab_size)
+        return Tokenizer(inner, self.specials, size=self.vocab_size, growth=self._growth)
 
     def ending(self) -> Tokenizer:
         """The same, whose file says that a text ends with eos."""
@@ -141,14 +143,14 @@ class Tokenizer:
 
     def encode_batch(self, lines: Sequence[str]) -> list[list[int]]:
         """The token ids of each line; no specials are added."""
-        _check_list(lines)
+        self._check_lines(lines)
         with guarded("the text cannot be encoded", "Give a list of str of valid Unicode, and a sound tokenizer."):
             encoded = self._inner.encode_batch_fast(list(lines), add_special_tokens=False)
             return [self._text_only(encoding.ids) for encoding in encoded]
 
     def offsets_batch(self, lines: Sequence[str]) -> list[Offsets]:
         """For each token of `encode_batch`, from which character of its line to before which."""
-        _check_list(lines)
+        self._check_lines(lines)
         with guarded("the text cannot be encoded", "Give a list of str of valid Unicode, and a sound tokenizer."):
             return [encoding.offsets for encoding in self._inner.encode_batch(list(lines), add_special_tokens=False)]
 
@@ -198,13 +200,21 @@ class Tokenizer:
             raise DataError(f"{path} cannot be read as a tokenizer", got=error, remedy=_REMEDY) from error
         if config is not None and not isinstance(config, dict):
             raise DataError(f"{beside} is no mapping", got=type(config).__name__, remedy=_REMEDY)
+        growth = checked_growth(text, str(path))
         with guarded(f"{path} is no usable tokenizer", _REMEDY):
             inner = tokenizers.Tokenizer.from_str(text)
             if config is None:
-                return cls(inner, name=str(path))
+                return cls(inner, name=str(path), growth=growth)
             size = config.get("vocab_size")
             known = size if type(size) is int and size > 0 else None
-            return cls(inner, specials_of(inner, config), size=known, name=str(path))
+            return cls(inner, specials_of(inner, config), size=known, name=str(path), growth=growth)
+
+    def _check_lines(self, lines: Sequence[str]) -> None:
+        if isinstance(lines, str):
+            raise UsageError("lines are given as a list", got="one str", remedy="Put it into a list.")
+        if self._growth > 1:
+            for line in lines:
+                check_length(line, self._growth, "a text")
 
     def _text_only(self, ids: list[int]) -> list[int]:
         """Without spare pieces, or special tokens, which a foreign vocabulary may hold as if they were text."""
@@ -224,11 +234,6 @@ class Tokenizer:
 def _beside(path: Path) -> Path:
     """tokenizer.json → tokenizer_config.json, target_tokenizer.json → target_tokenizer_config.json."""
     return path.with_name(f"{path.stem}_config.json")
-
-
-def _check_list(lines: Sequence[str]) -> None:
-    if isinstance(lines, str):
-        raise UsageError("lines are given as a list", got="one str", remedy="Put it into a list.")
 
 
 def _check(inner: tokenizers.Tokenizer, name: str) -> None:

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from regard.core.config import Config
 from regard.core.errors import ConfigError
+from regard.core.image_settings import Resizing
 from regard.core.paths import expand_path
 from regard.data import arrays, image_rows
 from regard.data.chance import Dice
@@ -128,7 +129,10 @@ class ImageClassificationJob(Setup):
     def _known_form(self) -> ImageForm | None:
         if self.start is None or "image" not in self.start.extra:
             return None
-        return ImageForm.parse(self.start.extra["image"], f"the images of {self.recipe.model.start}")
+        form = ImageForm.parse(self.start.extra["image"], f"the images of {self.recipe.model.start}")
+        if self.data.size in (None, form.size):
+            return form
+        return form.model_copy(update={"size": self.data.size, "resizing": Resizing()})
 
     def _measured_form(self, train: LabelledImages) -> ImageForm:
         size, channels = self._shape()
@@ -138,6 +142,8 @@ class ImageClassificationJob(Setup):
     def _encoded(self, source: ImageSource, place: Path, say: Say) -> LabelledImages:
         if not arrays.holds(place, image_rows.KIND):
             size, channels = self._shape()
-            made = encode_images(source, place, size=size, channels=channels, classes=self._source.classes())
+            known, classes = self._known_form(), self._source.classes()
+            how = known.resizing if known is not None else None
+            made = encode_images(source, place, size=size, channels=channels, classes=classes, resizing=how)
             say(f"{place.name}: {len(made):,} images")
         return LabelledImages.open(place)

@@ -13,23 +13,24 @@ from typing import Any
 from regard.core import lookup, weights
 from regard.core.config import Config
 from regard.core.conversion import conversions_of, nearest_conversion
-from regard.core.errors import UnknownName, UsageError
+from regard.core.errors import ConfigError, UsageError
 from regard.data.text import Tokenizer, read_tokenizer
-from regard.models import config_of, make_model, writes
+from regard.models import config_of, writes
 from regard.store import hf_files as hf
+from regard.store.hf_images import image_settings, processor_config
 from regard.store.hf_settings import (
     TOKEN_NAMES,
     begins_with_bos,
     generation_config,
-    image_settings,
     pooling_of,
-    processor_config,
     search_of,
+    sentence_limits,
     special_tokens,
     write_json,
     write_sentence_modules,
 )
 from regard.store.hf_translators import in_their_form, tokenizer_settings, translator_settings, unsaid_search
+from regard.store.sizes import Extent, empty_model, vocabulary_size
 from regard.store.stored_model import StoredModel
 
 MODELS = "regard.models"
@@ -50,15 +51,21 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     assert config is not None
     kind, known = str(config["model_type"]), supported()
     if kind not in known:
-        raise UnknownName("model_type in config.json", kind, known)
+        raise ConfigError(
+            f"{folder} holds a model of a kind that is not supported",
+            got=f"model_type {kind[:60]!r}",
+            expected=f"one of {', '.join(sorted(known))}",
+        )
     name = known[kind]
     conversion = next(table for table in conversions_of(lookup.find(MODELS, name)) if kind in table.model_types)
     options, notes = hf.options(conversion, config), hf.code_in(config)
-    labels = _add_labels(options, config, lookup.find(MODELS, name).Config)
+    extent = Extent.of(hf.weights_path(folder))
+    labels = _add_labels(options, config, lookup.find(MODELS, name).Config, extent.bytes)
     if options.get("head") == "none" and (pooling := pooling_of(folder)):
         options |= {"head": "sentence", "pooling": pooling}
+        labels |= sentence_limits(folder)
     ours = config_of(name, options, where=str(folder / "config.json"))
-    model = make_model(name, ours, empty=True)
+    model = empty_model(name, ours, extent, str(folder / "config.json"))
     if unused := hf.load_weights(model, conversion, config, folder):
         notes.append(f"not used by this head: {weights.brief(unused)}")
     generation = {**config, **hf.read_json(folder / "generation_config.json")}
@@ -66,7 +73,11 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     source, target = tokenizers if isinstance(tokenizers, tuple) else (tokenizers, tokenizers)
     if (own := folder / "target_tokenizer.json").is_file():  # written by `save`, where there are two
         target = Tokenizer.load(own)
-    extra: dict[str, Any] = {"tokens": special_tokens(generation, source), **labels, **image_settings(folder, ours)}
+    extra: dict[str, Any] = {
+        "tokens": special_tokens(generation, source, vocabulary_size(ours)),
+        **labels,
+        **image_settings(folder, ours),
+    }
     if source is not None and begins_with_bos(folder, source):
         extra["begin"] = True
     task = lookup.find(MODELS, name).task_of(ours)
@@ -102,7 +113,7 @@ def save(folder: Path, stored: StoredModel) -> None:
     if image := stored.extra.get("image"):
         write_json(folder / "preprocessor_config.json", processor_config(image))
     if getattr(stored.config, "head", None) == "sentence":
-        write_sentence_modules(folder, stored.config)
+        write_sentence_modules(folder, stored.config, stored.extra)
 
 
 def unsaid(stored: StoredModel) -> list[str]:
@@ -136,6 +147,8 @@ def _described(stored: StoredModel) -> dict[str, Any]:
         extra |= {"id2label": {str(i): f"LABEL_{i}" for i in range(n_labels)}}
     if stored.extra.get("regression"):
         extra["problem_type"] = "regression"
+    if stored.extra.get("multi_label"):
+        extra["problem_type"] = "multi_label_classification"
     return extra
 
 
@@ -149,12 +162,15 @@ def _save_tokenizers(folder: Path, source: Tokenizer | None, target: Tokenizer |
         write_json(folder / "tokenizer_config.json", source.described())
 
 
-def _add_labels(options: dict[str, Any], config: Mapping[str, Any], kind: type[Config]) -> dict[str, Any]:
+def _add_labels(options: dict[str, Any], config: Mapping[str, Any], kind: type[Config], most: int) -> dict[str, Any]:
     """The number of classes into the options, their names out."""
     classifies = options["head"] in ("classes", "token_classes") if "head" in options else "n_labels" not in options
     if "n_labels" not in kind.model_fields or not classifies:
         return {}
-    labels = hf.labels(config)
+    labels = hf.labels(config, most)
     options["n_labels"] = len(labels)
-    regression = config.get("problem_type") == "regression" or len(labels) == 1
+    kind_of_problem = config.get("problem_type")
+    if kind_of_problem == "multi_label_classification":
+        return {"labels": labels, "multi_label": True}
+    regression = kind_of_problem == "regression" or len(labels) == 1
     return {"labels": labels, **({"regression": True} if regression else {})}

@@ -9,8 +9,9 @@ from typing import Any
 from regard.core import weights
 from regard.core.search import Search
 from regard.data.text import read_llama2c_tokenizer
-from regard.models import config_of, make_model
+from regard.models import config_of
 from regard.store.llama2c_file import is_checkpoint, read_llama2c
+from regard.store.sizes import Extent, empty_model
 from regard.store.stored_model import StoredModel
 
 
@@ -21,7 +22,7 @@ def recognises(path: Path, config: Mapping[str, Any] | None) -> bool:
 def load(path: Path, config: Mapping[str, Any] | None) -> StoredModel:
     checkpoint = read_llama2c(path)
     model_config = config_of("llama", checkpoint.options, where=str(path))
-    model = make_model("llama", model_config, empty=True)
+    model = empty_model("llama", model_config, Extent(len(checkpoint.tensors), path.stat().st_size), str(path))
     weights.load_into(model, checkpoint.tensors)
     beside = path.with_name("tokenizer.bin")
     data = checkpoint.rest or (beside.read_bytes() if beside.is_file() else b"")

@@ -26,10 +26,22 @@ from regard.core.errors import ConfigError
 from regard.core.search import Search
 from regard.core.version import VERSION
 from regard.data.text import Tokenizer
-from regard.models import config_of, make_model
+from regard.models import config_of
+from regard.store.sizes import Extent, check_tokens, empty_model
 from regard.store.stored_model import StoredModel
 
 FORMAT = 1
+FILES = (
+    "config.json",
+    weights.FILE,
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "target_tokenizer.json",
+    "target_tokenizer_config.json",
+    "generation_config.json",
+)
+"""What decides what the model does; the manifest names those that there are."""
+RECIPE = "recipe.json"
 
 
 class FolderConfig(Config):
@@ -71,7 +83,8 @@ def save(folder: Path, stored: StoredModel) -> None:
         tokenizers["target_tokenizer.json"] = stored.target_tokenizer
     written = [path.name for name, tokenizer in tokenizers.items() for path in tokenizer.save(folder / name)]
     weights.write(folder / weights.FILE, stored.model.state_dict(), metadata={"format": "pt"})
-    manifest.write_manifest(folder, [*texts, *written, weights.FILE])
+    beside = [RECIPE] if (folder / RECIPE).is_file() else []
+    manifest.write_manifest(folder, [*texts, *written, weights.FILE, *beside])
 
 
 def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
@@ -79,7 +92,9 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     if described.format > FORMAT:
         raise ConfigError(f"{folder} is of a later format", got=described.format, expected=f"at most {FORMAT}")
     model_config = config_of(described.model, described.config, where=f"{folder / 'config.json'} config")
-    model = make_model(described.model, model_config, empty=True)
+    check_tokens(described.extra, model_config, str(folder / "config.json"))
+    extent = Extent.of(folder / weights.FILE)
+    model = empty_model(described.model, model_config, extent, str(folder / "config.json"))
     weights.load_into(model, weights.aligned(weights.read_tensors(folder / weights.FILE)))
     source = Tokenizer.load(folder / "tokenizer.json") if (folder / "tokenizer.json").exists() else None
     own = folder / "target_tokenizer.json"

@@ -10,7 +10,7 @@ from regard.core.errors import DataError
 
 REMEDY = "Copy or download the file again."
 # The largest vocabularies in use are about 35 MB; what is far beyond is no vocabulary.
-_LARGEST = 256 * 2**20
+_LARGEST = 64 * 2**20
 
 
 def read_bytes(path: Path) -> bytes:

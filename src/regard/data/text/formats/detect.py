@@ -20,6 +20,7 @@ import tokenizers
 
 from regard.core.errors import DataError
 from regard.data.text._library import guarded
+from regard.data.text._limits import checked_growth
 from regard.data.text.formats import vocabulary
 from regard.data.text.formats._file import REMEDY, mapping, text
 from regard.data.text.formats.sentencepiece import marian_tokenizers, spm_tokenizer
@@ -61,17 +62,27 @@ def read_tokenizer(
                 got="Pegasus without tokenizer.json, whose other files leave out where its numbers begin",
                 remedy="Save it where it came from: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER).",
             )
-        inner = _inner(folder, settings)
+        inner: tokenizers.Tokenizer | None
+        if (path := folder / "tokenizer.json").is_file():
+            inner, growth = _from_json(path)
+        else:
+            inner, growth = _from_vocabulary(folder, settings), 1
         if inner is None:
             return None
-        return Tokenizer(inner, specials_of(inner, settings, config, *_USUAL), name=str(folder))
+        specials = specials_of(inner, settings, config, *_USUAL)
+        return Tokenizer(inner, specials, name=str(folder), growth=growth)
 
 
-def _inner(folder: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer | None:
+def _from_json(path: Path) -> tuple[tokenizers.Tokenizer, int]:
+    """The tokenizer, and how many times as long its normalizer can make a text."""
+    content = text(path)
+    growth = checked_growth(content, str(path))
+    with guarded(f"{path} is no usable tokenizer", REMEDY):
+        return tokenizers.Tokenizer.from_str(content), growth
+
+
+def _from_vocabulary(folder: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer | None:
     """One that is not in a tokenizer.json, with the tokens that were added to it."""
-    if (path := folder / "tokenizer.json").is_file():
-        with guarded(f"{path} is no usable tokenizer", REMEDY):
-            return tokenizers.Tokenizer.from_str(text(path))
     if (path := folder / "vocab.txt").is_file():
         made = vocabulary.bert(path, settings)
     elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():

@@ -22,10 +22,13 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from regard.core.errors import DataError
+from regard.data.text._limits import check_trie
 from regard.data.text.formats import spm
 from regard.data.text.formats._file import REMEDY, vocabulary
 from regard.data.text.formats.spm import Piece, SpmModel, read_spm
 
+# Those of Gemma, the largest vocabulary of this kind in use, have about a tenth of that.
+_MOST_MERGED = 100_000_000
 _SPACE = "▁"
 _HIDDEN = " "
 _MARIAN_SPECIAL = ("<unk>", "</s>", "<pad>")
@@ -67,6 +70,8 @@ def _tokenizer(model: SpmModel, texts: Sequence[str], special: Sequence[str], un
     bytes_ = [piece.text for piece in model.pieces if piece.type == spm.BYTE]
     fallback = model.byte_fallback and len(bytes_) == 256 and {*bytes_} <= {*spelt}
     kind = _bpe if model.model_type == spm.BPE else _unigram
+    if kind is _unigram:
+        check_trie(spelt, "the sentencepiece model")
     tokenizer = Tokenizer(kind(live, spelt, unk, fallback))
     tokenizer.normalizer = normalizers.Sequence(_normalisers(model))
     apart = [_first_letters([*special, *bytes_])]
@@ -108,12 +113,24 @@ def _bpe(live: dict[str, Piece], texts: Sequence[str], unk: str, fallback: bool)
 def merges(scores: dict[str, float]) -> list[tuple[str, str]]:
     """Every two pieces that make a third, the highest score of the third first."""
     order = sorted(scores, key=lambda text: -scores[text])
-    return [
-        (text[:cut], text[cut:])
-        for text in order
-        for cut in range(1, len(text))
-        if text[:cut] in scores and text[cut:] in scores
-    ]
+    same = {text: text for text in scores}  # one string for each piece, however many merges name it
+    made: list[tuple[str, str]] = []
+    characters = 0
+    for text in order:
+        before = len(made)
+        for cut in range(1, len(text)):
+            left, right = same.get(text[:cut]), same.get(text[cut:])
+            if left is not None and right is not None:
+                made.append((left, right))
+        characters += (len(made) - before) * len(text)
+        if characters > _MOST_MERGED:
+            raise DataError(
+                "the sentencepiece model can be put together in too many ways",
+                got=f"{len(made):,} merges",
+                expected=f"at most {_MOST_MERGED:,} characters in all merges",
+                remedy=REMEDY,
+            )
+    return made
 
 
 def _normalisers(model: SpmModel) -> list[normalizers.Normalizer]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.core.errors import DataError
+from regard.data.text._limits import longest_entry
 from regard.data.text.formats._file import REMEDY, read_bytes
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
@@ -26,6 +27,8 @@ UNIGRAM, BPE = 1, 2
 _MOST_PIECES = 1_000_000
 # Far beyond what is trained (16); the ways to cut a piece in two are counted by its length.
 _LONGEST = 512
+# The longest in Unicode's own forms has 33 bytes.
+_LONGEST_ENTRY = 128
 
 
 class _Damage(Exception):
@@ -97,6 +100,8 @@ def _check(pieces: list[Piece], trainer: dict[int, int | bytes], normalizer: dic
         raise _Damage("a model of words or characters, expected unigram or BPE")
     if _flag(trainer, 24, 0) or not _flag(normalizer, 5, 1):
         raise _Damage("spaces that do not stand as '▁' before words")
+    if (size := longest_entry(_block(normalizer.get(2, b"")))) > _LONGEST_ENTRY:
+        raise _Damage(f"a character that becomes {size} bytes of text")
 
 
 def _piece(data: bytes) -> Piece:

@@ -1,0 +1,46 @@
+"""How a model wants its images: plain data, stored with the model as `extra["image"]`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from regard.core.config import Config
+
+_LARGEST = 4096
+BILINEAR = 2
+Side = Annotated[int, Field(gt=0, le=_LARGEST)]
+
+
+class Resizing(Config):
+    """How an image becomes `size` × `size` pixels; by default it is stretched to them.
+
+    It is resized to `to` (height, width), or so that its shorter side has `shortest` pixels, or not at all
+    (`resize` false); then `crop` takes the middle, with black around it where the image is smaller.
+    """
+
+    resize: bool = True
+    to: tuple[Side, Side] | None = None
+    shortest: Side | None = None
+    resample: Annotated[int, Field(ge=0, le=5)] = BILINEAR
+    """Pillow's number of the filter: 0 nearest, 1 Lanczos, 2 bilinear, 3 bicubic, 4 box, 5 Hamming."""
+    crop: bool = False
+
+
+class ImageSettings(Config):
+    """Pixels a side, colours, and what is done with each pixel's value: (value · scale − mean) / std."""
+
+    size: Side
+    channels: Literal[1, 3] = 3
+    mean: tuple[float, ...]
+    std: tuple[Annotated[float, Field(gt=0)], ...]
+    resizing: Resizing = Resizing()
+    scale: float | None = None
+    """What the pixels, 0 to 255, are multiplied with; None: 1/255."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if len(self.mean) != self.channels or len(self.std) != self.channels:
+            raise ValueError(f"mean and std need {self.channels} numbers each, one for each channel")
+        return self

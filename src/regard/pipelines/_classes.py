@@ -1,0 +1,76 @@
+"""Classifiers' logits as named classes, for texts, tokens and images alike.
+
+A folder says how its logits are read: as shares of one whole (softmax: one class is right), each class by itself
+(sigmoid: any number of classes are right, `multi_label`), or as numbers (`regression`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from regard.core.errors import ConfigError
+
+_LIKELY = 0.5
+
+
+@dataclass(frozen=True)
+class Classified:
+    """The most probable class with its probability, or the number where the model gives one; `scores` are of all.
+
+    `labels` are the classes that hold: that one, or for a model whose classes do not exclude each other all those with
+    a probability of at least 0.5, the most probable first, which may be none.
+    """
+
+    label: str
+    score: float
+    scores: dict[str, float] = field(repr=False)
+    labels: tuple[str, ...] = ()
+
+
+def probabilities(logits: Tensor, extra: Mapping[str, Any]) -> Tensor:
+    """What the logits [..., C] of a model whose folder says `extra` mean: probabilities, or the numbers themselves."""
+    if extra.get("regression"):
+        return logits.float()
+    return logits.float().sigmoid() if extra.get("multi_label") else logits.float().softmax(-1)
+
+
+def class_names(extra: Mapping[str, Any], count: int) -> list[str]:
+    """The names of the classes, each once: where two classes share a name (ImageNet has two cranes), their numbers
+    follow it."""
+    listed = extra.get("labels")
+    if not listed:
+        return [f"LABEL_{number}" for number in range(count)]
+    if not isinstance(listed, list) or len(listed) != count:
+        got = f"{len(listed)} names" if isinstance(listed, list) else repr(listed)[:80]
+        raise ConfigError("the folder's labels do not fit its classes", got=got, expected=f"a list of {count} names")
+    return distinct([str(name) for name in listed])
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names, those that occur more than once with their places: a, b, a → a (0), b, a (2)."""
+    counts = Counter(names)
+    taken = {name for name, count in counts.items() if count == 1}
+    made = []
+    for number, name in enumerate(names):
+        if counts[name] > 1:
+            name = f"{name} ({number})"
+            while name in taken:
+                name += "'"
+            taken.add(name)
+        made.append(name)
+    return made
+
+
+def classified(names: Sequence[str], row: Sequence[float], extra: Mapping[str, Any]) -> Classified:
+    """One row of `probabilities` with names that are distinct."""
+    scores = dict(zip(names, row, strict=True))
+    if extra.get("regression"):
+        return Classified(f"{row[0]:.3f}", row[0], scores, (f"{row[0]:.3f}",))
+    order = sorted(scores, key=scores.__getitem__, reverse=True)
+    likely = [name for name in order if scores[name] >= _LIKELY] if extra.get("multi_label") else order[:1]
+    return Classified(order[0], scores[order[0]], scores, tuple(likely))

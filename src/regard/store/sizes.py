@@ -1,0 +1,86 @@
+"""Sizes that a configuration asks for, checked against its weights file before a model is built.
+
+A model of a billion layers is built layer by layer until memory ends, although its weights file has a few kilobytes.
+The file's header says how many tensors there are and how many bytes: no layer is without tensors, no size is larger
+than the bytes of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from regard.core import weights
+from regard.core.config import Config
+from regard.core.errors import ConfigError, RegardError
+from regard.models import make_model
+
+_MOST_LAYERS = 1000
+# How far a model reads is no size of a tensor where positions are computed; far beyond what any is trained for.
+_LENGTHS = ("max_len", "trained_len", "window", "radius")
+_LONGEST = 1 << 27
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much there is in a weights file, or in all shards."""
+
+    tensors: int
+    bytes: int
+
+    @classmethod
+    def of(cls, path: Path) -> Extent:
+        return cls(*weights.extent(path))
+
+
+def empty_model(name: str, config: Config, extent: Extent, where: str) -> nn.Module:
+    """The model without memory for its weights, unless the configuration asks for more than the weights can hold."""
+    for field, value in config:
+        if type(value) is int:
+            _check(field, value, extent, where)
+    try:
+        return make_model(name, config, empty=True)
+    except RegardError:
+        raise
+    except (RuntimeError, ValueError, TypeError, OverflowError, ArithmeticError) as error:
+        text = str(error).partition("\n")[0][:200]
+        raise ConfigError(f"{where}: no model has these sizes", got=text, remedy="Copy or download it again.") from None
+
+
+def vocabulary_size(config: Config) -> int | None:
+    """How many tokens the model knows; of one with two vocabularies, those that it writes."""
+    for name in ("vocab_size", "target_vocab"):
+        if (size := getattr(config, name, None)) is not None:
+            return int(size)
+    return None
+
+
+def check_tokens(extra: Mapping[str, Any], config: Config, where: str) -> None:
+    """Refuse special tokens that are no tokens of the vocabulary."""
+    tokens, size = extra.get("tokens", {}), vocabulary_size(config) or 0
+    if not isinstance(tokens, Mapping):
+        raise ConfigError(f"{where}: tokens is no mapping", got=repr(tokens)[:80])
+    for name, value in tokens.items():
+        several = value if isinstance(value, list) and value else [value]
+        if not all(token is None or (type(token) is int and 0 <= token < size) for token in several):
+            raise ConfigError(f"{where}: {name} is no token", got=repr(value)[:80], expected=f"0 to {size - 1}")
+
+
+def _check(field: str, value: int, extent: Extent, where: str) -> None:
+    if field in _LENGTHS:
+        most, why = _LONGEST, ""
+    elif field.endswith("layers"):
+        most, why = min(_MOST_LAYERS, extent.tensors), f", as the weights have {extent.tensors:,} tensors"
+    else:
+        most, why = extent.bytes, ", as the weights have so many bytes"
+    if value > most:
+        raise ConfigError(
+            f"{where}: {field} is too large",
+            got=f"{value:,}",
+            expected=f"at most {most:,}{why}",
+            remedy="Copy or download it again.",
+        )
