@@ -85,3 +85,9 @@ def test_an_interrupt_is_one_line(capsys):
         signal.signal(signal.SIGINT, before)
     assert code == 130
     assert capsys.readouterr().err == "regard: interrupted\n"
+
+
+def test_loading_a_model_does_not_import_what_explains_it():
+    code = "import sys, regard.api; print([name for name in sys.modules if name.startswith('regard.explain.methods')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stderr
