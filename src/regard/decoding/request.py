@@ -73,8 +73,9 @@ class Request:
         return limit if longest is None else min(limit, longest)
 
     def seed(self) -> int:
-        """The search's seed, or one from the system's randomness."""
-        return secrets.randbits(62) if self.search.seed is None else self.search.seed
+        """The search's seed, or one from the system's randomness; one of 64 bits is folded into 63."""
+        seed = secrets.randbits(62) if self.search.seed is None else self.search.seed
+        return seed if -(2**63) <= seed < 2**63 else seed % 2**63
 
 
 def check_request(request: Request, model: Decodable, special: SpecialTokens, row: int) -> None:

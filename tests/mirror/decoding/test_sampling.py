@@ -127,6 +127,12 @@ def test_the_seed_decides_and_torch_is_left_alone(kit):
     assert loose[0] != loose[1]
 
 
+def test_seeds_may_have_64_bits(kit):
+    model, inputs = kit.Table(9), kit.sources([2, 3])
+    draws = [kit.run(model, inputs, Search(sample=True, nbest=3, seed=seed)) for seed in (5, 2**63, 2**64 - 1, 2**64 - 1)]
+    assert draws[0] != draws[1] != draws[2] == draws[3]
+
+
 def test_a_row_draws_by_its_number_in_any_company(kit):
     model, inputs = kit.Table(9), kit.sources([3, 1, 4, 2])
     search = Search(sample=True, nbest=2, seed=7, top_p=0.9)
