@@ -129,7 +129,9 @@ def test_the_seed_decides_and_torch_is_left_alone(kit):
 
 def test_seeds_may_have_64_bits(kit):
     model, inputs = kit.Table(9), kit.sources([2, 3])
-    draws = [kit.run(model, inputs, Search(sample=True, nbest=3, seed=seed)) for seed in (5, 2**63, 2**64 - 1, 2**64 - 1)]
+    draws = [
+        kit.run(model, inputs, Search(sample=True, nbest=3, seed=seed)) for seed in (5, 2**63, 2**64 - 1, 2**64 - 1)
+    ]
     assert draws[0] != draws[1] != draws[2] == draws[3]
 
 
