@@ -26,8 +26,10 @@ from regard.runs.parsing import parse_recipe
 from regard.runs.recipe import Recipe, differences
 from regard.store import StoredModel, load_model, save_model
 from regard.training import checkpoint
+from regard.training.averaging import average_checkpoints
 from regard.training.distributed import join_world
-from regard.training.engine import Engine, Progress
+from regard.training.engine import Engine
+from regard.training.progress import Progress
 
 # How long a run goes on and how often it says so may change between its parts; what it computes may not.
 _MAY_CHANGE = {f"training.{name}" for name in ("max_steps", "max_epochs", "patience", "log_every", "checkpoint_every")}
@@ -91,12 +93,12 @@ class Run:
         progress = engine.run()
         if not self.world.first:
             return
-        if prepared.validate is None:
-            save_model(self.out, prepared.stored(model))
-        elif progress.best is None:
-            self._say(f"no validation gave a {self.recipe.training.metric} that is a number; kept the last weights")
-            save_model(self.out, prepared.stored(model))
-        elif self.recipe.training.average > 1 and progress.validated:
+        if progress.best is None:
+            if prepared.validate is not None:
+                self._say(f"no validation gave a {self.recipe.training.metric} that is a number; kept the last weights")
+            with engine.average.in_place_of(model):
+                save_model(self.out, prepared.stored(model))
+        if self.recipe.training.average > 1 and (progress.best is not None or prepared.validate is None):
             self._average(prepared, model, progress)
 
     def _claim(self, files: Sequence[Path]) -> None:
@@ -135,20 +137,24 @@ class Run:
             file.write(sums.encode())
 
     def _average(self, prepared: Prepared, model: nn.Module, progress: Progress) -> None:
-        """Average the last validated checkpoints; keep the average where validation likes it better than the best."""
-        assert prepared.validate is not None
-        steps = progress.validated or []
-        parts = [checkpoint.read_checkpoint(self.out / "checkpoints" / f"step-{step:08d}").model for step in steps]
-        mean = {
-            name: torch.stack([part[name].double() for part in parts]).mean(0).to(parts[0][name]) for name in parts[0]
-        }
+        """Average the last checkpoints; where there is validation, keep the average if that says it is better."""
+        averaged = average_checkpoints(self.out / "checkpoints", progress.validated, self._say)
+        if averaged is None:
+            instead = "last weights" if progress.best is None else "single best"
+            self._say(f"there are not two checkpoints to average; kept the {instead}")
+            return
+        mean, count = averaged
         weights.load_into(model, mean)
+        if prepared.validate is None:
+            self._say(f"kept the average of {count} checkpoints")
+            save_model(self.out, prepared.stored(model))
+            return
         value = prepared.validate(model.eval())[self.recipe.training.metric]
         kept = better(value, progress.best, prepared.direction)
         if kept:
             save_model(self.out, prepared.stored(model))
         which = "average" if kept else "single best"
-        self._say(f"average of {len(steps)} checkpoints: {value:.4f}, single best: {progress.best}; kept the {which}")
+        self._say(f"average of {count} checkpoints: {value:.4f}, single best: {progress.best}; kept the {which}")
 
     def _say(self, text: str) -> None:
         if not self.quiet:
