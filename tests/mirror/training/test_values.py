@@ -39,7 +39,9 @@ def walked(make_engine, steps: int, *, clip: float = 0.0, rate: float = 0.5) -> 
 def assert_near(got, wanted) -> None:
     assert got.keys() >= wanted.keys()
     for name, tensor in wanted.items():
-        torch.testing.assert_close(got[name], tensor, atol=1e-5, rtol=1e-5, msg=lambda text, name=name: f"{name} {text}")
+        torch.testing.assert_close(
+            got[name], tensor, atol=1e-5, rtol=1e-5, msg=lambda text, name=name: f"{name} {text}"
+        )
 
 
 @pytest.mark.parametrize("clip", [0.0, 0.05, 1e6])
