@@ -33,6 +33,13 @@ from regard.training.progress import Progress
 
 # How long a run goes on and how often it says so may change between its parts; what it computes may not.
 _MAY_CHANGE = {f"training.{name}" for name in ("max_steps", "max_epochs", "patience", "log_every", "checkpoint_every")}
+_START_FILES = (
+    "config.json", "generation_config.json", "preprocessor_config.json", "sentence_bert_config.json", "modules.json",
+    "1_Pooling/config.json", "*tokenizer.json", "*tokenizer_config.json", "special_tokens_map.json",
+    "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "*.model", "*.spm", "*.safetensors",
+    "*.safetensors.index.json",
+)  # fmt: skip
+"""What is read of a folder to start from."""
 
 
 class Run:
@@ -106,7 +113,9 @@ class Run:
         known = self.out / "recipe.json"
         if known.exists():
             before = parse_recipe(configs.read_config(known), str(known))
-            changed = [text for name, text in differences(before, self.recipe).items() if name not in _MAY_CHANGE]
+            changed = [
+                text for name, text in differences(before, self.recipe).items() if name not in _may_change(self.recipe)
+            ]
             if changed and checkpoint.listing(self.out / "checkpoints"):
                 raise ConfigError(
                     f"{self.out} holds a run of another recipe",
@@ -190,9 +199,21 @@ def take_over(model: nn.Module, start: StoredModel) -> str:
     return f"starting from {start.name}, {len(slots) - len(new)} tensors taken over" + (f"; {told}" if told else "")
 
 
+def _may_change(recipe: Recipe) -> set[str]:
+    """What of a recipe may change between the parts of its run: nothing that the updates made so far depend on."""
+    fixed: set[str] = set()
+    if recipe.training.schedule in ("cosine", "linear"):  # the rate of every update follows from how many there will be
+        fixed |= {"training.max_steps", "training.max_epochs"}
+    if recipe.training.average > 1:  # without validation these are the checkpoints to average
+        fixed.add("training.checkpoint_every")
+    return _MAY_CHANGE - fixed
+
+
 def _parts(start: str | None) -> list[Path]:
-    """The files of a model to start from that decide what a run makes of it."""
+    """The files of a model to start from that decide what a run makes of it; a llama2.c checkpoint is one file."""
     if start is None:
         return []
-    folder = expand_path(start)
-    return [folder / "config.json", *sorted(folder.glob("*.safetensors")), *sorted(folder.glob("*tokenizer.json"))]
+    path = expand_path(start)
+    if path.is_file():
+        return [path, path.with_name("tokenizer.bin")]
+    return [file for pattern in _START_FILES for file in sorted(path.glob(pattern))]
