@@ -13,6 +13,7 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "min_length": (int, "tokens at least"),
     "max_length": (int, "tokens at most"),
     "no_repeat_ngram": (int, "never write the same n tokens twice"),
+    "repetition_penalty": (float, "above 1, tokens that came before become less probable"),
     "temperature": (float, "for --sample"),
     "top_k": (int, "for --sample"),
     "top_p": (float, "for --sample"),

@@ -17,6 +17,7 @@ from regard.core.errors import UnknownName, UsageError
 from regard.data.text import Tokenizer, read_tokenizer
 from regard.models import config_of, make_model, writes
 from regard.store import hf_files as hf
+from regard.store.hf_generation import search_of
 from regard.store.hf_settings import (
     TOKEN_NAMES,
     begins_with_bos,
@@ -24,7 +25,6 @@ from regard.store.hf_settings import (
     image_settings,
     pooling_of,
     processor_config,
-    search_of,
     special_tokens,
     write_json,
     write_sentence_modules,
@@ -70,7 +70,11 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     if source is not None and begins_with_bos(folder, source):
         extra["begin"] = True
     task = lookup.find(MODELS, name).task_of(ours)
-    search = search_of(generation)
+    search, unsupported = search_of(
+        generation, extra["tokens"], translates=task == "translation", max_len=ours.model_dump().get("max_len")
+    )
+    if unsupported and writes(name, ours):
+        notes.append(f"generation settings that are not supported: {', '.join(unsupported)}")
     stored = StoredModel(task, name, ours, model.eval(), source, target, search, extra=extra)
     stored.notes = notes
     return stored
