@@ -215,11 +215,33 @@ def test_a_bias_of_minus_infinity_forbids_as_a_mask_does(chooser):
 
 @pytest.mark.parametrize("score", SCORES)
 def test_under_autocast_attention_keeps_to_float32(score):
+    """Not a product is made in bfloat16, so the values are those of float32 to the bit."""
     query, keys, values = inputs()
-    plain = regard.attend(query, keys, values, score=score_of(score), mask=causal()).context
-    torch.manual_seed(0)
+    score = score_of(score)
+    low = query.detach().bfloat16()
+    bias = torch.linspace(-1, 1, 35).view(5, 7).bfloat16()
+    plain = regard.attend(low.float(), keys, values, score=score, mask=causal(), bias=bias.float()).context
     with torch.autocast("cpu", torch.bfloat16):
-        bias = torch.zeros(5, 7, dtype=torch.bfloat16)
-        mixed = regard.attend(query.bfloat16(), keys, values, score=score_of(score), mask=causal(), bias=bias).context
+        mixed = regard.attend(low, keys, values, score=score, mask=causal(), bias=bias).context
     assert mixed.dtype == torch.float32
-    assert plain.shape == mixed.shape
+    assert torch.equal(mixed, plain)
+
+
+@pytest.mark.parametrize("chooser", CHOOSERS)
+def test_a_score_keeps_its_own_tensor(chooser):
+    """What a score returns may be its own; the softmax takes other memory then."""
+    query, keys, values = (tensor.detach() for tensor in inputs())
+
+    class Kept(make_score("dot").__class__):
+        def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+            return kept
+
+        def as_dot(self, query: Tensor, keys: Tensor) -> None:
+            return None
+
+    kept = torch.randn(2, 2, 5, 7)
+    before = kept.clone()
+    first = regard.attend(query, keys, values, score=Kept(), chooser=chooser_of(chooser)).weights
+    second = regard.attend(query, keys, values, score=Kept(), chooser=chooser_of(chooser)).weights
+    assert torch.equal(kept, before)
+    assert torch.equal(first, second)

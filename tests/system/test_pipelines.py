@@ -8,6 +8,8 @@ import torch
 from PIL import Image
 from tests.system.small_models import LINES, fails, run
 
+from regard.core.errors import DataError
+
 
 def test_prompts_of_any_lengths_give_what_each_gives_alone(gpt2):
     prompts = ["the cat", "a", "who saw the old dog", "the "]
@@ -139,3 +141,12 @@ def test_a_verb_that_the_model_has_not_says_what_it_has(gpt2, tmp_path, capsys):
     said = fails(capsys, "classify", tmp_path / "m", "text")
     assert "classify needs a model with a classifier: got a gpt2 for language model" in said
     assert "This one can generate and explain." in said
+
+
+def test_a_perplexity_needs_a_token_that_is_predicted(gpt2):
+    with pytest.raises(DataError, match="too short for a perplexity: got 1 token, expected 2 or more"):
+        gpt2.perplexity("t")
+    ids = torch.tensor(gpt2.prompt_ids("th"))
+    with torch.no_grad():
+        shares = gpt2.model(ids[None, :-1]).logits[0, 0].softmax(-1)
+    assert gpt2.perplexity("th") == pytest.approx(1 / shares[ids[1]].item(), rel=1e-4)

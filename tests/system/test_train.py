@@ -5,11 +5,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 from tests.system.commands import one_line, run
 
 import regard
 from regard.core.errors import ConfigError, DataError
+from regard.store import load_model
+from regard.training.checkpoint import read_checkpoint
 
 
 def written(tmp_path: Path, recipe: dict) -> Path:
@@ -99,3 +102,34 @@ def test_changes_apply_to_a_mapping_too(recipe, tmp_path):
     with pytest.raises(ConfigError, match="nonsense"):
         regard.train(recipe, tmp_path, changes={"nonsense": "3"}, quiet=True)
     assert "the recipe comes first" in one_line(run("train", "--training.lr", "1e-3", "x.yaml"), 2)
+
+
+def unvalidated(recipe: dict, **training) -> dict:
+    data = {name: value for name, value in recipe["data"].items() if name != "validation"}
+    kept = {name: recipe["training"][name] for name in ("tokens_per_batch", "lr", "warmup", "label_smoothing")}
+    return {**recipe, "data": data, "training": {**kept, "max_steps": 9, "checkpoint_every": 3, **training}}
+
+
+def test_a_moving_average_is_stored_without_validation(recipe, tmp_path):
+    regard.train(unvalidated(recipe, ema=0.9), tmp_path / "out", quiet=True)
+    stored = load_model(tmp_path / "out").model.state_dict()
+    last = read_checkpoint(tmp_path / "out" / "checkpoints" / "step-00000009")
+    for name, tensor in stored.items():
+        assert torch.equal(tensor, last.training[f"average/{name}"])
+    assert any(not torch.equal(tensor, last.model[name]) for name, tensor in stored.items())
+
+
+def test_the_average_of_the_last_checkpoints_is_stored_without_validation(recipe, tmp_path):
+    regard.train(unvalidated(recipe, average=2), tmp_path / "out", quiet=True)
+    stored = load_model(tmp_path / "out").model.state_dict()
+    parts = [read_checkpoint(tmp_path / "out" / "checkpoints" / f"step-{step:08d}").model for step in (6, 9)]
+    for name, tensor in stored.items():
+        torch.testing.assert_close(tensor, (parts[0][name] + parts[1][name]) / 2)
+    assert any(not torch.equal(tensor, parts[1][name]) for name, tensor in stored.items())
+
+
+def test_weights_that_are_no_numbers_are_told_in_one_line(recipe, tmp_path):
+    path = written(tmp_path, unvalidated(recipe, lr=1e300, warmup=0, max_steps=1))
+    text = one_line(run("train", path, "--out", tmp_path / "out"), 1)
+    assert "the weights are no longer numbers after update 1" in text
+    assert not (tmp_path / "out" / "model.safetensors").exists()

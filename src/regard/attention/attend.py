@@ -24,6 +24,7 @@ from regard.attention.checks import check_inputs
 from regard.attention.choosers import shared_chooser
 from regard.attention.masks import Mask
 from regard.attention.scores import shared_score
+from regard.attention.scores._dot_form import gives_new_memory
 from regard.attention.stages import Stages, share_heads
 from regard.core import taps
 from regard.core.contracts import BiasFunction, Chooser, GainFunction, SamplingChooser, Score
@@ -130,11 +131,18 @@ def solve(stages: Stages) -> Attended:
 
 
 def choose(stages: Stages) -> tuple[Float[Tensor, "B H Q K"], Float[Tensor, "B H Q K"]]:
-    """The stages up to the choice, one by one: weights [B,H,Q,K] before dropout, and the scores that led to them.
+    """The stages up to the gain, one by one: weights [B,H,Q,K] before dropout, and the scores that led to them.
 
     A softmax without a graph takes the scores' own memory, so then both are the weights; only samplers read the scores.
     """
+    chosen, scores = _choices(stages)
+    return _with_gain(chosen, stages), scores
+
+
+def _choices(stages: Stages) -> tuple[Tensor, Tensor]:
+    """What was chosen, before any gain, and the scores."""
     scores = stages.score(stages.query, share_heads(stages.keys, stages.query.shape[1]))
+    fresh = gives_new_memory(stages.score)
     allowed = stages.allowed()
     if stages.bias is not None:
         scores = scores + stages.evaluate_bias()
@@ -143,29 +151,30 @@ def choose(stages: Stages) -> tuple[Float[Tensor, "B H Q K"], Float[Tensor, "B H
         allowed = possible if allowed is None else allowed & possible
         scores = scores.clamp_min(torch.finfo(scores.dtype).min / 4)
     if allowed is None:
-        weights = _softmax(scores) if stages.chooser.fused else stages.chooser(scores)
-    else:
-        # Adding and multiplying a small broadcast mask is several times faster on a CPU than filling by condition.
-        # Half the lowest number: low enough to weigh exactly 0, with room for any score without becoming −inf.
-        permit = allowed.to(scores.dtype)
-        scores = scores + (1 - permit) * (torch.finfo(scores.dtype).min / 2)
-        weights = (_softmax(scores) if stages.chooser.fused else stages.chooser(scores)).mul(permit)
-    if stages.gain is not None:
-        weights = weights * stages.evaluate_gain()
-    return weights, scores
+        return (_softmax(scores, fresh=fresh) if stages.chooser.fused else stages.chooser(scores)), scores
+    # Adding and multiplying a small broadcast mask is several times faster on a CPU than filling by condition.
+    # Half the lowest number: low enough to weigh exactly 0, with room for any score without becoming −inf.
+    permit = allowed.to(scores.dtype)
+    scores = scores + (1 - permit) * (torch.finfo(scores.dtype).min / 2)
+    return (_softmax(scores, fresh=True) if stages.chooser.fused else stages.chooser(scores)).mul(permit), scores
 
 
-def _softmax(scores: Tensor) -> Tensor:
-    """Softmax, in the place of scores that nobody else holds: fresh memory costs as much as the arithmetic."""
-    reusable = scores._base is None and scores.is_contiguous() and not scores.requires_grad
+def _with_gain(chosen: Tensor, stages: Stages) -> Tensor:
+    return chosen if stages.gain is None else chosen * stages.evaluate_gain()
+
+
+def _softmax(scores: Tensor, *, fresh: bool) -> Tensor:
+    """Softmax, in the place of `fresh` scores, which nobody else holds: new memory costs as much as the arithmetic."""
+    reusable = fresh and scores._base is None and scores.is_contiguous() and not scores.requires_grad
     return torch.softmax(scores, dim=-1, out=scores) if reusable else torch.softmax(scores, dim=-1)
 
 
 def _explicit(stages: Stages) -> Attended:
-    weights, scores = choose(stages)
+    chosen, scores = _choices(stages)
+    weights = _with_gain(chosen, stages)
     context = drop(weights, stages.dropout) @ share_heads(stages.values, weights.shape[1])
     if stages.chooser.stochastic and isinstance(stages.chooser, SamplingChooser):
-        return Attended(context, weights, stages.chooser.log_prob(scores, weights))
+        return Attended(context, weights, stages.chooser.log_prob(scores, chosen))
     return Attended(context, weights)
 
 

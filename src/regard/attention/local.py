@@ -18,12 +18,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.attention.masks import Mask
+from regard.attention.scores.dot import Dot
 from regard.attention.stages import Stages, place_range, share_heads
 
 Part = tuple[Stages, Callable[[Tensor], Tensor]]
 
 # Blocks shorter than this waste more on the kernel's fixed costs than they save on keys (measured on a CPU).
 _LEAST_BLOCK = 128
+_DOT = Dot()
 
 
 def split(stages: Stages) -> Part | None:
@@ -32,8 +34,13 @@ def split(stages: Stages) -> Part | None:
     if mask.before is None and mask.after is None:
         return None
     by_value = mask.pairs is not None or isinstance(stages.bias, Tensor) or isinstance(stages.gain, Tensor)
-    if by_value or stages.score.by_index or stages.chooser.stochastic:
+    if by_value or stages.chooser.stochastic:
         return None
+    if stages.score.by_index:
+        form = stages.score.as_dot(stages.query, stages.keys)
+        if form is None or stages.bias is not None:  # a bias reads the query as it was
+            return None
+        stages = replace(stages, query=form[0] * form[2], keys=form[1], score=_DOT)
     if mask.centre is not None:
         return _gather(stages, mask.centre)
     return _crop(stages) or _blocks(stages)

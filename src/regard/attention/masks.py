@@ -54,12 +54,13 @@ class Mask:
     def __and__(self, other: Mask | Tensor) -> Mask:
         if isinstance(other, Tensor):
             other = Mask(pairs=other)
-        if self._limited and other._limited and (self.start != other.start or self.centre is not other.centre):
+        placed = self if self._placed or (self._limited and not other._placed) else other
+        differ = self.start != other.start or self.centre is not other.centre
+        if differ and ((self._limited and other._limited) or (self._placed and other._placed)):
             raise UsageError(
                 "two windows around different places cannot be combined",
                 remedy="Give both the same start, or pass one as a boolean tensor (mask.dense(n_queries, n_keys)).",
             )
-        placed = self if self._limited or not other._limited else other
         return Mask(
             before=_least(self.before, other.before),
             after=_least(self.after, other.after),
@@ -72,6 +73,11 @@ class Mask:
     @property
     def _limited(self) -> bool:
         return self.before is not None or self.after is not None
+
+    @property
+    def _placed(self) -> bool:
+        """Whether it says itself where the queries stand."""
+        return self.start is not None or self.centre is not None
 
     def first(self, n_queries: int, n_keys: int) -> int:
         return n_keys - n_queries if self.start is None else self.start

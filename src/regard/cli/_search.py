@@ -14,6 +14,7 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "max_length": (int, "tokens at most"),
     "max_source": (int, "source tokens of a line at most (1024); longer lines are refused"),
     "no_repeat_ngram": (int, "never write the same n tokens twice"),
+    "repetition_penalty": (float, "above 1, tokens that came before become less probable"),
     "temperature": (float, "for --sample"),
     "top_k": (int, "for --sample"),
     "top_p": (float, "for --sample"),

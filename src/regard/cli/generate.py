@@ -14,7 +14,8 @@ from typing import Any
 from regard.cli._inputs import batches, opened
 from regard.cli._terminal import shown, shown_json
 
-_OPTIONS = ("temperature", "top_k", "top_p", "min_p", "seed", "beam", "min_length", "no_repeat_ngram")
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
+_OPTIONS = (*_SAMPLING, "beam", "min_length", "no_repeat_ngram", "repetition_penalty")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=int, metavar="N", help="search instead, keeping N hypotheses")
     parser.add_argument("--min-length", type=int, metavar="N", help="new tokens at least")
     parser.add_argument("--no-repeat-ngram", type=int, metavar="N", help="never write the same N tokens twice")
+    parser.add_argument(
+        "--repetition-penalty", type=float, metavar="P", help="above 1, tokens that came before become less probable"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -25,7 +25,8 @@ class Score(Protocol):
     """How well a query matches each key."""
 
     by_index: bool
-    """True when scores belong to key positions rather than key contents, so keys cannot be regrouped."""
+    """True when scores belong to positions of keys or queries rather than their contents: neither can be regrouped,
+    unless `as_dot` gives a form that needs the contents only."""
     same_width: bool
     """True when the query and the keys must have the same width."""
 

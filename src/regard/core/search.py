@@ -42,6 +42,10 @@ class Search(Config):
     """Source tokens at most: the work grows with the square of their number."""
     no_repeat_ngram: Count = 0
     """No n tokens in a row come twice; 0: they may."""
+    repetition_penalty: Annotated[float, Field(gt=0.0, le=1000.0)] = 1.0
+    """Tokens that were read or generated before become less probable; 1: they do not (Keskar et al. 2019)."""
+    forbidden: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    """Tokens that never come, besides padding and the like; an end token may still come."""
     sample: bool = False
     temperature: Weight = 1.0
     """Below 1 the probable becomes more so; 0 is greedy."""

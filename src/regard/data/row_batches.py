@@ -61,7 +61,9 @@ class RowBatches(Epochs):
         dice = Dice(self.seed, number)
         order, size = dice.order(len(lengths)), self._stretch(lengths)
         stretches = [order[at : at + size] for at in range(0, len(order), size)]
-        batches = [batch for rows in stretches for batch in self._cut(rows[np.argsort(lengths[rows])], lengths)]
+        # Another kind of sorting puts rows of equal length in an order that depends on the processor.
+        ordered = [rows[np.argsort(lengths[rows], kind="stable")] for rows in stretches]
+        batches = [batch for rows in ordered for batch in self._cut(rows, lengths)]
         return [batches[turn] for turn in dice.order(len(batches))]
 
     def _stretch(self, lengths: Ints) -> int:

@@ -61,7 +61,10 @@ class SpanRows:
 
 
 def windows(tokenizer: Tokenizer, questions: Sequence[Question], *, max_len: int, overlap: int) -> Iterator[Window]:
-    """The windows of each question in turn; `overlap` is how many context tokens two neighbours share."""
+    """The windows of each question in turn; `overlap` is how many context tokens two neighbours share.
+
+    Beside a long question it is less: a window begins at least a quarter of its room after the one before it.
+    """
     if max_len < LONGEST_QUESTION // 2 or not 0 <= overlap < max_len:
         expected = f"max_len {LONGEST_QUESTION // 2} or more, and an overlap below it"
         raise UsageError("these windows cannot be made", got=f"max_len {max_len}, overlap {overlap}", expected=expected)
@@ -88,7 +91,7 @@ def _windows(
     overlap: int,
 ) -> Iterator[Window]:
     room, first = max_len - len(head) - 3, len(head) + 2
-    step = max(1, room - overlap)
+    step = max(room - overlap, -(-room // 4))
     answer = _tokens_of(question, offsets)
     for begin in range(0, max(len(ids), 1), step):
         end = min(begin + room, len(ids))

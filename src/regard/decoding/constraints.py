@@ -19,11 +19,23 @@ from regard.decoding.request import SpecialTokens
 def constrain(log_probs_NV: Tensor, paths: Paths, search: Search, special: SpecialTokens) -> None:
     """All that a search and the special tokens forbid. Lengths count what was generated, not what was forced."""
     forbid(log_probs_NV, special.forbidden)
+    forbid(log_probs_NV, set(search.forbidden) - set(special.ends))
     if search.min_length:
         forbid(log_probs_NV, special.ends, paths.length_N - paths.prefix_N < search.min_length)
     forbid_repeats(
         log_probs_NV, paths.tokens_NT, search.no_repeat_ngram, ends=special.ends, counts_N=paths.length_N + 1
     )
+
+
+def penalise_repeats(scores_NV: Tensor, tokens_NT: Tensor, penalty: float) -> Tensor:
+    """Scores of tokens that a row has already, divided by the penalty, or multiplied where they are negative (CTRL,
+    Keskar et al. 2019). So the result depends on what a score of 0 means, as it does in `transformers`: independent
+    paths have their logits penalised, the paths of a beam their log-probabilities."""
+    rows, size = scores_NV.shape
+    inside_NT = (tokens_NT >= 0) & (tokens_NT < size)
+    seen_NV = scores_NV.new_zeros(rows, size + 1, dtype=torch.bool)
+    seen_NV = seen_NV.scatter_(1, torch.where(inside_NT, tokens_NT, size), True)[:, :size]
+    return torch.where(seen_NV, torch.where(scores_NV < 0, scores_NV * penalty, scores_NV / penalty), scores_NV)
 
 
 def forbid(log_probs_NV: Tensor, tokens: Iterable[int], where_N: Tensor | None = None) -> None:

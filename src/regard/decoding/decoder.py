@@ -129,7 +129,7 @@ class Decoder:
         """Let a group's search go on, and move the state to where its paths went."""
         before = group.paths
         assert before is not None
-        index_N, longer = group.advance(self._reader.log_probs(before))
+        index_N, longer = group.advance(self._reader.log_probs(before, group.logit_penalty))
         longer, forks = self._slotted(before, index_N, longer)
         if forks:
             self._state.fork(*(torch.tensor(part, device=self._device) for part in zip(*forks, strict=True)))

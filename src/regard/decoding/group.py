@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.core.search import Search
 from regard.decoding.beam import Beam
-from regard.decoding.constraints import constrain
+from regard.decoding.constraints import constrain, penalise_repeats
 from regard.decoding.coverage import with_seen
 from regard.decoding.finished import Finished
 from regard.decoding.greedy import IndependentPaths, most_probable
@@ -40,6 +40,11 @@ class Group:
         return self.search.coverage_penalty > 0
 
     @property
+    def logit_penalty(self) -> float:
+        """The penalty on repeated tokens that is due before logits become log-probabilities; 1: none."""
+        return 1.0 if self.competes else self.search.repetition_penalty
+
+    @property
     def busy(self) -> bool:
         return self.paths is not None
 
@@ -58,6 +63,8 @@ class Group:
     def advance(self, log_probs_NV: Tensor) -> tuple[Tensor, Paths]:
         """The index of the path that each new one continues, and the new paths, of the requests that go on."""
         assert self.paths is not None
+        if self.competes and self.search.repetition_penalty != 1.0:
+            log_probs_NV = penalise_repeats(log_probs_NV, self.paths.tokens_NT, self.search.repetition_penalty)
         constrain(log_probs_NV, self.paths, self.search, self._special)
         return self._strategy.advance(log_probs_NV, self.paths)
 

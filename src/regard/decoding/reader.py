@@ -13,6 +13,7 @@ from regard.core.batch import pad
 from regard.core.contracts import Decodable
 from regard.core.errors import RegardError
 from regard.core.state import State
+from regard.decoding.constraints import penalise_repeats
 from regard.decoding.paths import Paths
 
 
@@ -43,12 +44,15 @@ class Reader:
         self._parts.append(logits_NV)
         return None if record is None else self._attention(record, site or "", paths_N, counts_N)
 
-    def log_probs(self, paths: Paths) -> Tensor:
-        """Log-probabilities [N,V] of what comes next."""
+    def log_probs(self, paths: Paths, penalty: float = 1.0) -> Tensor:
+        """Log-probabilities [N,V] of what comes next, with a penalty on the logits of what a path has already."""
         rows, total = [self._row_of_slot[slot] for slot in paths.slot_N.tolist()], sum(map(len, self._parts))
         logits_NV = self._parts[0] if len(self._parts) == 1 else torch.cat(self._parts)
         if rows != list(range(total)):
             logits_NV = logits_NV[torch.tensor(rows, device=logits_NV.device)]
+        if penalty != 1.0:
+            precise_NV = logits_NV if logits_NV.dtype == torch.float64 else logits_NV.float()
+            logits_NV = penalise_repeats(precise_NV, paths.tokens_NT, penalty)
         return self._log_softmax(logits_NV, paths)
 
     def _log_softmax(self, logits_NV: Tensor, paths: Paths) -> Tensor:

@@ -45,7 +45,7 @@ def continuations(
     starts = sorted(random.Random(seed).sample(range(room + 1), min(prompts, room + 1)))
     search = model.stored.search.model_copy(
         update={"beam": 1, "nbest": 1, "sample": False, "max_length": None, "max_ratio": 1.0, "max_extra": length,
-                "min_length": 0, "no_repeat_ngram": 0}
+                "min_length": 0, "no_repeat_ngram": 0, "repetition_penalty": 1.0, "forbidden": ()}
     )  # fmt: skip
     stretches = []
     at_once = max(1, _TOKENS // (prompt + length))

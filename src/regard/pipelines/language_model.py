@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from regard.core.errors import LengthError, UsageError
+from regard.core.errors import DataError, LengthError, UsageError
 from regard.decoding import Search, decode
 from regard.explain import Subject
 from regard.pipelines import _subjects as subjects
@@ -130,6 +130,12 @@ class LanguageModelPipeline(Loaded):
     def perplexity(self, text: str, *, context: int | None = None) -> float:
         """exp of the mean loss of the text's tokens, read in stretches of `context` tokens."""
         ids = torch.tensor(self.prompt_ids(text))
+        if len(ids) < 2:
+            raise DataError(
+                "the text is too short for a perplexity",
+                got=f"{len(ids)} token" + "s" * (len(ids) != 1),
+                expected="2 or more, as the first is not predicted",
+            )
         context = context or getattr(self.model, "longest", None) or self.config.max_len
         losses = []
         with torch.inference_mode():

@@ -19,7 +19,7 @@ from regard.core import config as configs
 from regard.core import manifest, weights
 from regard.core.contracts import Fitted
 from regard.core.directions import better
-from regard.core.errors import ConfigError, DataError, RegardError, WeightsError
+from regard.core.errors import ConfigError, DataError, WeightsError
 from regard.core.paths import expand_path, relative_to
 from regard.models import make_model
 from regard.runs.job import Job, Prepared
@@ -30,11 +30,20 @@ from regard.runs.parsing import parse_recipe
 from regard.runs.recipe import Recipe, differences
 from regard.store import StoredModel, load_model, save_model
 from regard.training import checkpoint
+from regard.training.averaging import average_checkpoints
 from regard.training.distributed import join_world
-from regard.training.engine import Engine, Progress
+from regard.training.engine import Engine
+from regard.training.progress import Progress
 
 # How long a run goes on and how often it says so may change between its parts; what it computes may not.
 _MAY_CHANGE = {f"training.{name}" for name in ("max_steps", "max_epochs", "patience", "log_every", "checkpoint_every")}
+_START_FILES = (
+    "config.json", "generation_config.json", "preprocessor_config.json", "sentence_bert_config.json", "modules.json",
+    "1_Pooling/config.json", "*tokenizer.json", "*tokenizer_config.json", "special_tokens_map.json",
+    "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "*.model", "*.spm", "*.safetensors",
+    "*.safetensors.index.json",
+)  # fmt: skip
+"""What is read of a folder to start from."""
 
 
 class Run:
@@ -103,12 +112,12 @@ class Run:
         progress = engine.run()
         if not self.world.first:
             return
-        if prepared.validate is None:
-            save_model(self.out, prepared.stored(model))
-        elif progress.best is None:
-            self._say(f"no validation gave a {self.recipe.training.metric} that is a number; kept the last weights")
-            save_model(self.out, prepared.stored(model))
-        elif self.recipe.training.average > 1 and progress.validated:
+        if progress.best is None:
+            if prepared.validate is not None:
+                self._say(f"no validation gave a {self.recipe.training.metric} that is a number; kept the last weights")
+            with engine.average.in_place_of(model):
+                save_model(self.out, prepared.stored(model))
+        if self.recipe.training.average > 1 and (progress.best is not None or prepared.validate is None):
             self._average(prepared, model, progress)
 
     def _claim(self, files: Sequence[Path]) -> None:
@@ -116,7 +125,9 @@ class Run:
         known = self.out / "recipe.json"
         if known.exists():
             before = parse_recipe(configs.read_config(known), str(known))
-            changed = [text for name, text in differences(before, self.recipe).items() if name not in _MAY_CHANGE]
+            changed = [
+                text for name, text in differences(before, self.recipe).items() if name not in _may_change(self.recipe)
+            ]
             if changed and checkpoint.listing(self.out / "checkpoints"):
                 raise ConfigError(
                     f"{self.out} holds a run of another recipe",
@@ -153,27 +164,24 @@ class Run:
             file.write(sums.encode())
 
     def _average(self, prepared: Prepared, model: nn.Module, progress: Progress) -> None:
-        """Average the last validated checkpoints; keep the average where validation likes it better than the best."""
-        assert prepared.validate is not None
-        parts = []
-        for step in progress.validated or []:
-            try:
-                parts.append(checkpoint.read_checkpoint(self.out / "checkpoints" / f"step-{step:08d}").model)
-            except (RegardError, OSError, ValueError) as error:
-                self._say(f"the checkpoint of update {step} is damaged and left out of the average ({error})")
-        if len(parts) < 2:
-            self._say("there are not two checkpoints to average; kept the single best")
+        """Average the last checkpoints; where there is validation, keep the average if that says it is better."""
+        averaged = average_checkpoints(self.out / "checkpoints", progress.validated, self._say)
+        if averaged is None:
+            instead = "last weights" if progress.best is None else "single best"
+            self._say(f"there are not two checkpoints to average; kept the {instead}")
             return
-        mean = {
-            name: torch.stack([part[name].double() for part in parts]).mean(0).to(parts[0][name]) for name in parts[0]
-        }
+        mean, count = averaged
         weights.load_into(model, mean)
+        if prepared.validate is None:
+            self._say(f"kept the average of {count} checkpoints")
+            save_model(self.out, prepared.stored(model))
+            return
         value = prepared.validate(model.eval())[self.recipe.training.metric]
         kept = better(value, progress.best, prepared.direction)
         if kept:
             save_model(self.out, prepared.stored(model))
         which = "average" if kept else "single best"
-        self._say(f"average of {len(parts)} checkpoints: {value:.4f}, single best: {progress.best}; kept the {which}")
+        self._say(f"average of {count} checkpoints: {value:.4f}, single best: {progress.best}; kept the {which}")
 
     def _say(self, text: str) -> None:
         if not self.quiet:
@@ -217,9 +225,21 @@ def take_over(model: nn.Module, start: StoredModel) -> str:
     return f"starting from {start.name}, {len(slots) - len(new)} tensors taken over" + (f"; {told}" if told else "")
 
 
+def _may_change(recipe: Recipe) -> set[str]:
+    """What of a recipe may change between the parts of its run: nothing that the updates made so far depend on."""
+    fixed: set[str] = set()
+    if recipe.training.schedule in ("cosine", "linear"):  # the rate of every update follows from how many there will be
+        fixed |= {"training.max_steps", "training.max_epochs"}
+    if recipe.training.average > 1:  # without validation these are the checkpoints to average
+        fixed.add("training.checkpoint_every")
+    return _MAY_CHANGE - fixed
+
+
 def _parts(start: str | None) -> list[Path]:
-    """The files of a model to start from that decide what a run makes of it."""
+    """The files of a model to start from that decide what a run makes of it; a llama2.c checkpoint is one file."""
     if start is None:
         return []
-    folder = expand_path(start)
-    return [folder / "config.json", *sorted(folder.glob("*.safetensors")), *sorted(folder.glob("*tokenizer.json"))]
+    path = expand_path(start)
+    if path.is_file():
+        return [path, path.with_name("tokenizer.bin")]
+    return [file for pattern in _START_FILES for file in sorted(path.glob(pattern))]

@@ -13,6 +13,7 @@ from regard.core.errors import ConfigError
 from regard.core.search import Search
 from regard.data.text import Tokenizer
 from regard.store.hf_files import read_json
+from regard.store.hf_generation import constraints_of
 
 TOKEN_NAMES = ("bos", "eos", "pad", "decoder_start", "forced_eos")
 _SENTENCE_MODULES = [
@@ -99,19 +100,10 @@ def begins_with_bos(folder: Path, tokenizer: Tokenizer) -> bool:
     return tokenizer.begins or (alone and tokenizer.specials.bos is not None)
 
 
-def search_of(config: Mapping[str, Any]) -> Search:
-    """How the folder says that it writes; its length penalty divides by a power of the length."""
-    names = {"num_beams": "beam", "length_penalty": "length_penalty", "do_sample": "sample"}
-    if config.get("do_sample"):
-        names |= {name: name for name in ("temperature", "top_k", "top_p", "min_p")}
-    given = {ours: config[theirs] for theirs, ours in names.items() if config.get(theirs) is not None}
-    return Search.parse({"beam": 1, "length_form": "mean", **given}, "generation_config.json")
-
-
 def generation_config(search: Search, tokens: Mapping[str, Any]) -> dict[str, Any]:
     """The same for them. Their length penalty has the form "mean"; any other gets the same exponent there."""
     theirs: dict[str, Any] = {f"{name}_token_id": tokens[name] for name in TOKEN_NAMES if tokens.get(name) is not None}
-    theirs |= {"num_beams": search.beam, "do_sample": search.sample}
+    theirs |= {"num_beams": search.beam, "do_sample": search.sample, **constraints_of(search)}
     if search.beam > 1:  # without a beam they refuse it
         theirs["length_penalty"] = search.length_penalty
     if search.sample:

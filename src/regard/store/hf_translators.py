@@ -94,7 +94,7 @@ def translator_settings(stored: StoredModel) -> dict[str, Any]:
         if search.max_length is not None
         else {"max_length": stored.config.model_dump()["max_len"]}
     )
-    never = sorted({tokens[name] for name in ("pad", "decoder_start") if name in tokens})
+    never = sorted({tokens[name] for name in ("pad", "decoder_start") if name in tokens} | set(search.forbidden))
     return {**length, "bad_words_ids": [[token] for token in never]}
 
 

@@ -30,7 +30,7 @@ class TrainingConfig(Config):
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     precision: Literal["float32", "bfloat16"] = "float32"
     ema: float = Field(0.0, ge=0, lt=1, description="decay of an exponential moving average of the weights; 0: none")
-    average: int = Field(0, ge=0, description="average the weights of the last k validated checkpoints at the end")
+    average: int = Field(0, ge=0, description="average the weights of the last k (validated) checkpoints at the end")
     metric: str = Field("loss", description="the number of validation that the best model is chosen by")
     validate_every: int = Field(0, ge=0, description="updates between validations; 0: once an epoch")
     checkpoint_every: int = Field(1000, gt=0, description="updates between checkpoints, besides those at validations")

@@ -17,7 +17,7 @@ import functools
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import torch
@@ -28,35 +28,19 @@ from regard.core import weights
 from regard.core.batch import Batch
 from regard.core.devices import HOST
 from regard.core.directions import Direction, better
-from regard.core.errors import RegardError, UsageError
+from regard.core.errors import UsageError
 from regard.training import checkpoint
 from regard.training.checkpoint import Checkpoint
 from regard.training.config import TrainingConfig
 from regard.training.distributed import World
+from regard.training.divergence import check_number, check_weights
 from regard.training.interrupt import STOPPING, Interrupted, noted_signals
 from regard.training.log import Log, Silent
-from regard.training.moving_average import MovingAverage
+from regard.training.moving_average import PREFIX, MovingAverage
 from regard.training.optim import make_optimizer, restore_state, state_tensors
+from regard.training.progress import Progress
 from regard.training.schedule import learning_rate
 from regard.training.trained import Data, Task, Trained
-
-
-class Diverged(RegardError):
-    """The loss or the gradient is no longer a number; nothing was updated with it."""
-
-
-@dataclass
-class Progress:
-    """The numbers that, with the tensors, make up a checkpoint."""
-
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
-    best: float | None = None
-    best_step: int = 0
-    since_best: int = 0
-    validated: list[int] | None = None
-
 
 Validate = Callable[[nn.Module], dict[str, float]]
 
@@ -84,7 +68,7 @@ class Engine:
         self.model, self.task, self.data, self.config, self.folder = model, task, data, config, folder
         self.validate, self.direction, self.on_best, self.quiet = validate, direction, on_best, quiet
         self.world, self.device = world or World(), HOST
-        self.progress = Progress(validated=[])
+        self.progress = Progress()
         self.average = MovingAverage(config.ema)
         self._written = -1
         self._losses: list[float] = []
@@ -135,13 +119,21 @@ class Engine:
             if self._due_validation():
                 self._validate()
             if self.progress.step % self.config.checkpoint_every == 0:
+                self._mark()
                 self._checkpoint()
             if number := self._signalled():
                 self._checkpoint()
                 raise Interrupted(number, self.progress.step)
-        if self.validate is not None and self.progress.step not in (self.progress.validated or []):
+        if self.validate is not None and self.progress.step not in self.progress.validated:
             self._validate()
+        self._mark()
         self._checkpoint()
+
+    def _mark(self) -> None:
+        """Without validation the regular checkpoints and the last one are those to average."""
+        if self.validate is None and self.config.average > 1 and self.progress.step not in self.progress.validated:
+            self.progress.validated = [*self.progress.validated, self.progress.step][-self.config.average :]
+            self._written = -1
 
     def _updates(self) -> Iterator[list[Batch]]:
         """Groups of batches from where the run stands; an epoch's last group may be smaller."""
@@ -170,15 +162,13 @@ class Engine:
                 with torch.autocast(self.device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
                     loss = self._module(batch.to(self.device))
                 summed = self.world.sums(loss.item())[0]
-                if not math.isfinite(summed):
-                    raise Diverged(f"the loss is {summed} at update {step}", remedy=_DIVERGED_REMEDY)
+                check_number("loss", summed, step)
                 # Gradients of several processes are averaged, so each contributes its share of the sum so many times.
                 (loss * (self.world.size / count) if self.world.size > 1 else loss / count).backward()
             total += summed
         limit = config.clip if config.clip > 0 else math.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit).item()
-        if not math.isfinite(norm):
-            raise Diverged(f"the gradient is {norm} at update {step}", remedy=_DIVERGED_REMEDY)
+        check_number("gradient", norm, step)
         rate = learning_rate(config.schedule, step, peak=config.lr, warmup=config.warmup, total=self._total)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -217,6 +207,7 @@ class Engine:
         if self.validate is None:
             return
         progress, started = self.progress, time.monotonic()
+        check_weights(self.model, progress.step)
         self.model.eval()
         metrics: dict[str, float] = {}
         with self.average.in_place_of(self.model), torch.no_grad():
@@ -230,7 +221,7 @@ class Engine:
         progress.best, progress.best_step, progress.since_best = (
             (value, progress.step, 0) if is_best else (progress.best, progress.best_step, progress.since_best + 1)
         )
-        progress.validated = [*(progress.validated or []), progress.step][-max(1, self.config.average) :]
+        progress.validated = [*progress.validated, progress.step][-max(1, self.config.average) :]
         facts = {f"validation_{name}": number for name, number in metrics.items()}
         self.log.write(progress.step, epoch=progress.epoch, **facts)
         self._timer_start += time.monotonic() - started
@@ -258,8 +249,9 @@ class Engine:
     def _checkpoint(self) -> None:
         if self._written == self.progress.step:
             return
+        check_weights(self.model, self.progress.step)
         training = {f"optimizer/{name}": tensor for name, tensor in state_tensors(self.optimizer, self.model).items()}
-        training |= {f"average/{name}": tensor for name, tensor in self.average.tensors.items()}
+        training |= {f"{PREFIX}{name}": tensor for name, tensor in self.average.tensors.items()}
         for rank, generator in enumerate(self.world.all_of(torch.get_rng_state())):
             training[_generator(rank)] = generator
         self._written = self.progress.step
@@ -268,7 +260,7 @@ class Engine:
         state = asdict(self.progress)
         checkpoint.write(self.checkpoints, self.progress.step, Checkpoint(self.model.state_dict(), training, state))
         newest = [int(path.name.removeprefix("step-")) for path in checkpoint.listing(self.checkpoints)][-2:]
-        checkpoint.prune(self.checkpoints, {*newest, *(self.progress.validated or []), self.progress.best_step})
+        checkpoint.prune(self.checkpoints, {*newest, *self.progress.validated, self.progress.best_step})
 
     def _restore(self, saved: Checkpoint | None, warn: Callable[[str], None]) -> None:
         if saved is None:
@@ -292,8 +284,3 @@ class Engine:
 def _generator(rank: int) -> str:
     """What the state of a process's random generator is called in a checkpoint."""
     return "generator" if rank == 0 else f"generator/{rank}"
-
-
-_DIVERGED_REMEDY = (
-    "Nothing was updated with it. Lower training.lr, lengthen training.warmup or set training.clip, with another --out."
-)

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 
 from torch import Tensor, nn
 
+PREFIX = "average/"
+"""What the names of its tensors begin with in a checkpoint."""
+
 
 class MovingAverage:
     """Begins with the weights of the first update; a decay of 0 keeps none."""

@@ -4,6 +4,8 @@ warm-up         rises in a straight line over `warmup` updates
 inverse_sqrt    then lr · √(warmup / step)       (Vaswani et al. 2017, in terms of the peak)
 cosine          then lr · (1 + cos(π · progress)) / 2
 linear          then lr · (1 − progress)
+
+`progress` goes from 0 at the end of the warm-up to 1 one update after the last, so that every update trains.
 """
 
 from __future__ import annotations
@@ -18,5 +20,6 @@ def learning_rate(kind: str, step: int, *, peak: float, warmup: int, total: int 
         return peak * math.sqrt(max(warmup, 1) / max(step, 1))
     if kind == "constant" or total is None:
         return peak
-    progress = min(max(step - warmup, 0) / max(total - warmup, 1), 1.0)
+    # How many updates there will be may be estimated: those past the last have the last one's rate.
+    progress = (min(step, total) - warmup) / (total - warmup + 1) if total > warmup else 0.0
     return peak * (1 - progress) if kind == "linear" else peak * (1 + math.cos(math.pi * progress)) / 2

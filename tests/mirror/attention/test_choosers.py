@@ -53,12 +53,34 @@ def test_hard_takes_the_best_at_run_time_and_samples_in_training():
     torch.testing.assert_close(sampled.mean(0), torch.softmax(scores[0], -1), atol=0.02, rtol=0)
 
 
-def test_log_prob_belongs_to_what_was_chosen():
+def log_shares(scores: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """log softmax over the allowed keys, from the definition."""
+    shares = torch.where(allowed, scores.double().exp(), 0.0)
+    return (shares / shares.sum(-1, keepdim=True)).log()
+
+
+@pytest.mark.parametrize("gain", [None, regard.Gaussian(1.0), torch.tensor([0.5, 2.0, 3.0, 0.1, 7.0])])
+@pytest.mark.parametrize("masked", [False, True])
+def test_log_prob_belongs_to_what_was_chosen(masked, gain):
+    """A gain changes what the choice weighs, not how probable it was."""
     query, keys = torch.randn(4, 3, 6), torch.randn(4, 5, 6)
-    attended = regard.attend(query, keys, keys, score="dot", chooser=Hard())
-    expected = (torch.log_softmax(query @ keys.transpose(1, 2), -1) * attended.weights).sum(-1)
-    torch.testing.assert_close(attended.log_prob, expected)
-    assert regard.attend(query, keys, keys, chooser="hard").log_prob is None
+    allowed = (torch.rand(4, 3, 5) > 0.4) | (torch.arange(5) == 0) if masked else torch.ones(4, 3, 5, dtype=torch.bool)
+    mask = allowed if masked else None
+    attended = regard.attend(query, keys, keys, score="dot", chooser=Hard(), mask=mask, gain=gain)
+    chosen = attended.weights.argmax(-1, keepdim=True)
+    expected = log_shares(query @ keys.transpose(1, 2), allowed).gather(-1, chosen).squeeze(-1)
+    torch.testing.assert_close(attended.log_prob, expected.float(), atol=1e-5, rtol=1e-5)
+    assert (attended.log_prob < 0).any()
+    assert regard.attend(query, keys, keys, chooser="hard", gain=gain).log_prob is None
+
+
+def test_log_prob_is_how_often_a_key_is_drawn():
+    scores = torch.tensor([1.0, 2.0, 0.5]).expand(40000, 3)
+    weights = Hard()(scores)
+    log_prob = Hard.log_prob(scores, weights)
+    for key in range(3):
+        drawn = weights[:, key] == 1
+        assert log_prob[drawn].exp().mean().item() == pytest.approx(drawn.float().mean().item(), abs=0.01)
 
 
 def test_hard_attention_learns_by_reinforce_to_find_the_marked_key():

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ import regard
 from regard.attention import Gaussian, around, local, make_chooser, make_score, padding, window
 from regard.attention.attend import choose
 from regard.attention.masks import Mask
+from regard.attention.scores.cosine import Cosine
 from regard.attention.stages import Stages
 from regard.core import lookup
 
@@ -45,6 +47,15 @@ def compare(case: Stages) -> None:
 def test_blocks_equal_the_full_mask_for_every_score_and_chooser(score, chooser):
     case = stages(600, 600, window(9, 4) & padding(torch.tensor([300, 600])), score=score, chooser=chooser)
     compare(case)
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 600, 1), (2, 1, 600, 1), (2, 4, 1, 1), (1,), ()])
+@pytest.mark.parametrize("mask", [window(9, 4), window(9, 4, start=300), around(torch.arange(600.0), 7)])
+def test_a_strength_of_each_query_stays_with_its_query(shape, mask):
+    case = replace(stages(600, 600, mask), score=Cosine(strength=1 + 3 * torch.rand(shape)))
+    assert local.split(case) is not None
+    compare(case)
+    compare(replace(case, bias=lambda query, distance: query.sum(-1, keepdim=True) - distance.abs()))
 
 
 @given(

@@ -62,3 +62,16 @@ def test_a_place_comes_from_the_side_that_has_a_window():
     assert (kept.start, kept.before) == (2, 1)
     centre = torch.zeros(1, 1, 1)
     assert (around(centre, 2) & padding(torch.tensor([3]))).centre is centre
+
+
+def test_a_place_without_a_window_is_kept():
+    """`causal` alone would stand on the last key; a start that was given stands."""
+    for mask in (Mask(start=0) & causal(), causal() & Mask(start=0)):
+        assert mask.dense(2, 4).tolist() == causal(start=0).dense(2, 4).tolist()
+    assert (Mask(start=2) & padding(torch.tensor([3]))).start == 2
+    assert (padding(torch.tensor([3])) & Mask(start=2)).start == 2
+    centre = torch.ones(1, 1, 1)
+    assert (causal() & Mask(centre=centre)).centre is centre
+    for other in (causal(start=2), Mask(start=2)):
+        with pytest.raises(UsageError, match="different places"):
+            Mask(start=0) & other

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.core.errors import UsageError
+from regard.data.chance import Dice
 from regard.data.row_batches import RowBatches
 from regard.data.tables import Example
 from regard.data.text import make_tokenizer
@@ -55,6 +56,15 @@ def test_an_epoch_goes_on_where_it_stopped_and_epochs_differ() -> None:
     assert rows(0) != rows(0, seed=2)
     with pytest.raises(UsageError, match="has no batch"):
         rows(0, 10_000)
+
+
+def test_rows_of_equal_length_keep_the_order_that_was_drawn() -> None:
+    """Sorting that is not stable orders them by the processor that it runs on."""
+    lengths = (np.random.default_rng(0).integers(0, 4, 1000) + 3).tolist()
+    data = RowBatches(Counted(lengths), tokens_per_batch=200, seed=7)
+    place = {row: at for at, row in enumerate(Dice(7, 1).order(1000).tolist())}
+    for batch in data.epoch(1):
+        assert batch.rows == tuple(sorted(batch.rows, key=lambda row: (lengths[row], place[row])))
 
 
 def test_little_padding() -> None:

@@ -38,8 +38,18 @@ def test_windows_cover_the_context(tokenizer: Tokenizer, max_len: int, overlap: 
     assert all(len(window.row[0]) == len(window.row[1]) <= max_len for window in made)
     for before, after in pairwise(made):
         shared = len(set(before.offsets) & set(after.offsets))
-        assert shared == min(overlap, len(before.offsets) - 1)
+        assert shared == min(overlap, 3 * len(before.offsets) // 4)
     assert len(made) == 1 or max_len < 1000
+
+
+def test_a_long_question_leaves_windows_that_move_on(tokenizer: Tokenizer) -> None:
+    """Its row has less room than the overlap; a window for every token would be a hundred times the work."""
+    (short,), (long,) = (
+        [list(windows(tokenizer, [question("", text="where is it ? " * n)], max_len=40, overlap=24))] for n in (1, 9)
+    )
+    room = len(long[0].offsets)
+    assert room <= 24 < len(short[0].offsets)
+    assert len(long) <= 4 * len(tokenizer.encode_batch([CONTEXT])[0]) / room + 1
 
 
 def test_an_answer_stands_in_the_windows_that_hold_it_whole(tokenizer: Tokenizer) -> None:

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.core.errors import UsageError
+from regard.core.errors import LengthError, UsageError
 from regard.decoding import Search, constraints
 
 INF = float("inf")
@@ -145,3 +145,69 @@ def test_tokens_outside_the_vocabulary_are_refused(kit, way):
         kit.run(kit.Table(8), kit.sources([2, 2]), search, prefixes=[[8], []])
     with pytest.raises(UsageError, match="negative"):
         kit.run(kit.Table(8), kit.sources([2]), search, prefixes=[[-1]])
+
+
+@ways
+def test_a_minimum_counts_what_was_generated_and_not_the_prefix(kit, way):
+    search = Search(**way, min_length=3, max_length=9)
+    for row in kit.run(kit.Table(8, end=6.0), kit.sources([2, 3]), search, prefixes=[[4, 5, 3], [6]]):
+        for hypothesis in row:
+            assert len(hypothesis.tokens) >= (6 if hypothesis.tokens[:3] == [4, 5, 3] else 4)
+
+
+@ways
+def test_an_ngram_that_begins_with_the_first_token_counts(kit, way):
+    """5 follows 4, and 4 follows 5, wherever that is possible."""
+    model = kit.Table(8, end=-20.0)
+    model.table[..., 4, 5] += 9.0
+    model.table[..., 5, 4] += 9.0
+    search = Search(**way, max_length=8, no_repeat_ngram=2)
+    for row in kit.run(model, kit.sources([2, 2]), search, bos=[4, 5], prefixes=[[5], []]):
+        for hypothesis in row:
+            tokens = [4 if hypothesis.tokens[0] == 5 else 5, *hypothesis.tokens]
+            pairs = [tuple(tokens[i : i + 2]) for i in range(len(tokens) - 1)]
+            assert len(pairs) == len(set(pairs))
+
+
+@ways
+def test_a_prefix_beyond_the_positions_is_refused(kit, way):
+    model = kit.Table(8)
+    model.longest = 3
+    with pytest.raises(LengthError, match="prefix of row 1 is longer than the model can read: got 4 tokens, .* most 3"):
+        kit.run(model, kit.sources([2, 2]), Search(**way, max_length=9), prefixes=[[3, 3, 3], [3, 3, 3, 3]])
+
+
+@ways
+def test_forbidden_tokens_never_come_and_an_end_always_may(kit, way):
+    search = Search(**way, max_length=6, forbidden=(4, 6, kit.EOS, 99))
+    rows = kit.run(kit.Table(8, end=1.0), kit.sources([2, 3, 1]), search)
+    assert all(not {4, 6} & set(hypothesis.tokens) for row in rows for hypothesis in row)
+    assert any(hypothesis.finished for row in rows for hypothesis in row)
+
+
+def test_penalised_scores():
+    scores = torch.tensor([[2.0, -2.0, 0.0, -INF, 3.0], [2.0, -2.0, 1.0, -1.0, 3.0]])
+    tokens = torch.tensor([[0, 1, 1, 3], [4, 9, -1, -1]])  # 9 is outside, -1 is past the row's own
+    penalised = constraints.penalise_repeats(scores, tokens, 2.0)
+    assert penalised.tolist() == [[1.0, -4.0, 0.0, -INF, 3.0], [2.0, -2.0, 1.0, -1.0, 1.5]]
+    assert scores[0, 0] == 2.0, "the logits stay for others"
+
+
+@pytest.mark.parametrize("penalty", [0.5, 1.0, 1.7])
+def test_a_penalty_in_greedy_search_is_on_logits(kit, penalty):
+    """Each step from the definition; neighbours with another penalty change nothing."""
+    model, inputs = kit.Table(8, spread=3.0), kit.sources([2, 3, 1])
+    search = Search(beam=1, max_length=9, repetition_penalty=penalty)
+    for row, (best,) in enumerate(kit.run(model, inputs, search, prefixes=[[4], [5, 6], []])):
+        prefix = [[4], [5, 6], []][row]
+        tokens = list(prefix)
+        while len(tokens) < 9:
+            logits = kit.read_anew(model, kit.alone(inputs, row), torch.tensor([[1, *tokens]]))[0].tolist()
+            for token in {1, *tokens}:
+                logits[token] = logits[token] * penalty if logits[token] < 0 else logits[token] / penalty
+            logits[0] = logits[1] = -INF
+            token = max(range(8), key=logits.__getitem__)
+            if token == kit.EOS:
+                break
+            tokens.append(token)
+        assert best.tokens == tokens

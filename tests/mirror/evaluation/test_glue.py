@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from sklearn import linear_model
 
 from regard import store
 from regard.core.errors import DataError, UsageError
@@ -90,11 +91,10 @@ def test_vectors_do_not_depend_on_their_company() -> None:
 
 
 def test_logistic_as_sklearn() -> None:
-    linear = pytest.importorskip("sklearn.linear_model")
     features = torch.randn(200, 5, generator=torch.Generator().manual_seed(0))
     labels = (features[:, 0] + features[:, 1] > 0.3).long() + (features[:, 2] > 0.5).long()
     ours = logistic(features, labels, 3, 0.01)
-    theirs = linear.LogisticRegression(C=1 / (0.01 * 200), tol=1e-8, max_iter=1000).fit(
+    theirs = linear_model.LogisticRegression(C=1 / (0.01 * 200), tol=1e-8, max_iter=1000).fit(
         features.numpy(), labels.numpy()
     )
     wanted = torch.tensor(theirs.predict_log_proba(features.numpy())).float()

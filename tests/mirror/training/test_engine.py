@@ -12,7 +12,7 @@ import torch
 from regard.core.errors import ConfigError, DataError, UsageError
 from regard.training import checkpoint
 from regard.training.config import TrainingConfig
-from regard.training.engine import Diverged
+from regard.training.divergence import Diverged
 from regard.training.interrupt import Interrupted
 
 SETTINGS = {

@@ -24,12 +24,20 @@ def test_the_papers_schedule():
 
 
 def test_ends():
-    assert rate("linear", 55) == pytest.approx(1.0)
-    assert rate("cosine", 55) == pytest.approx(1.0)
-    assert rate("cosine", 32) == pytest.approx(2 * (1 + math.cos(math.pi * 22 / 90)) / 2)
-    assert rate("linear", 100) == rate("linear", 150) == 0.0
-    assert rate("cosine", 100) == pytest.approx(0.0)
+    """91 steps lead from the peak at update 10 to 0 at update 101, which is never made."""
+    assert rate("linear", 55) == pytest.approx(2 * (1 - 45 / 91))
+    assert rate("cosine", 55) == pytest.approx(2 * (1 + math.cos(math.pi * 45 / 91)) / 2)
+    assert rate("linear", 100) == rate("linear", 150) == pytest.approx(2 / 91)
+    assert rate("cosine", 100) == rate("cosine", 150) == pytest.approx(2 * (1 + math.cos(math.pi * 90 / 91)) / 2)
     assert rate("constant", 5000) == 2.0
+
+
+@pytest.mark.parametrize("kind", ["inverse_sqrt", "cosine", "linear", "constant"])
+@pytest.mark.parametrize("warmup", [0, 1, 3, 50])
+@pytest.mark.parametrize("total", [1, 2, 7, None])
+def test_every_update_has_a_rate(kind, warmup, total):
+    rates = [learning_rate(kind, step, peak=2.0, warmup=warmup, total=total) for step in range(1, 100)]
+    assert all(0 < value <= 2 for value in rates)
 
 
 def test_without_warm_up():

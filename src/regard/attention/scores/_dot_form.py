@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.core.contracts import Score
+
 
 class DotForm(nn.Module, ABC):
     """A score of the form scale · q'ᵀk'. Subclasses say what q', k' and the scale are, in `as_dot`."""
@@ -32,3 +34,13 @@ class DotForm(nn.Module, ABC):
         query, keys, scale = self.as_dot(query, prepared)
         # Scaling the smaller operand first is what the fused kernel does; it also costs less than scaling Q × K scores.
         return (query * scale if scale != 1.0 else query) @ keys.transpose(-1, -2)
+
+
+def gives_new_memory(score: Score) -> bool:
+    """Whether the scores are surely a tensor that nobody else holds: the product above, and nothing put in its place.
+
+    Any other score may return a tensor of its own, which is not ours to overwrite.
+    """
+    if not isinstance(score, DotForm):
+        return False
+    return type(score).forward is DotForm.forward and type(score).compare is DotForm.compare

@@ -17,6 +17,8 @@ class Cosine(DotForm):
     def __init__(self, *, strength: float | Tensor = 1.0) -> None:
         super().__init__()
         self.strength = strength
+        # A strength for each query belongs to its place; `as_dot` moves it into the query.
+        self.by_index = isinstance(strength, Tensor) and strength.numel() > 1
 
     def as_dot(
         self, query: Float[Tensor, "*BH Q E"], keys: Float[Tensor, "*BG K E"]

@@ -25,7 +25,7 @@ class QuestionAnsweringData(Config):
     validation_share: float = Field(0.0, ge=0, lt=1, description="or hold out so much of train, by whole articles")
     tokenizer: TokenizerConfig = WORDPIECE
     max_len: int = Field(384, ge=32, description="tokens of a row, question and special tokens included")
-    overlap: int = Field(128, ge=0, description="tokens that two windows of a long text share")
+    overlap: int = Field(128, ge=0, description="tokens that two windows of a long text share, at most ¾ of a window")
     max_answer: int = Field(30, gt=0, description="tokens of the longest answer")
     threshold: float = Field(0.0, description="how far no answer must be above the best answer to be given")
     max_rows: int | None = Field(None, gt=0, description="most windows of a batch")

@@ -17,13 +17,13 @@ from regard.core.errors import ConfigError, UsageError
 from regard.data.text import Tokenizer, read_tokenizer
 from regard.models import config_of, writes
 from regard.store import hf_files as hf
+from regard.store.hf_generation import search_of
 from regard.store.hf_images import image_settings, processor_config
 from regard.store.hf_settings import (
     TOKEN_NAMES,
     begins_with_bos,
     generation_config,
     pooling_of,
-    search_of,
     sentence_limits,
     special_tokens,
     write_json,
@@ -81,7 +81,11 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     if source is not None and begins_with_bos(folder, source):
         extra["begin"] = True
     task = lookup.find(MODELS, name).task_of(ours)
-    search = search_of(generation)
+    search, unsupported = search_of(
+        generation, extra["tokens"], translates=task == "translation", max_len=ours.model_dump().get("max_len")
+    )
+    if unsupported and writes(name, ours):
+        notes.append(f"generation settings that are not supported: {', '.join(unsupported)}")
     stored = StoredModel(task, name, ours, model.eval(), source, target, search, extra=extra)
     stored.notes = notes
     return stored
