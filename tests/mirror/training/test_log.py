@@ -37,16 +37,16 @@ def test_the_bar_and_the_time_left_stay_beside_the_numbers(wide, width, tmp_path
     wide(width)
     log = Log(tmp_path, total=20000, step=0)
     for step in range(1, 4):
-        log.advance(step * 100)
+        log.advance(step * 5000)
         time.sleep(0.01)
-    log.write(300, **FACTS)
+    log.write(15000, **FACTS)
     text = drawn(log)
     log.close()
     assert "\n" not in text
     assert len(text) <= width
-    assert "300/20000" in text
-    assert re.search(r"0:00:0\d 0:0\d:\d\d", text), "elapsed, and left"
-    assert len(re.findall("[━╸╺]", text)) >= 8, "the bar"
+    assert "15000/20000" in text
+    assert re.search(r"0:00:0\d 0:00:0\d", text), "elapsed, and left"
+    assert len(re.findall("[━╸╺]", text)) >= 5, "the part of the bar that is done"
     if width >= 80:
         assert "loss 4.123" in text
 
