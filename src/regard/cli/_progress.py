@@ -87,7 +87,7 @@ class Progress:
         # Standard output is a file, or nothing is printed meanwhile; notes on standard error go above the line.
         bar = Bar(*columns, console=Console(file=sys.stderr), transient=True, redirect_stdout=False)
         with self._lock:
-            if self._timer is None:  # the work ended meanwhile
+            if self._timer is None or self._bar is not None:  # the work ended meanwhile, or went on with a new timer
                 return
             self._bar = bar
             bar.add_task(self._doing, total=self._total, count="")
