@@ -67,7 +67,7 @@ def sharpness(model: Translator, source: list[str], target: list[str]) -> tuple[
     """Mean largest weight and mean entropy (bits) of the looks at the source, over target tokens."""
     largest, entropy, count = 0.0, 0.0, 0
     for one, other in zip(source, target, strict=True):
-        weights = torch.tensor(model.align(one, other).sites["align"][0])
+        weights = torch.tensor(model.align(one, other, pieces=True).sites["align"][0])
         largest += weights.amax(-1).sum().item()
         entropy -= torch.special.xlogy(weights, weights).sum().item() / torch.log(torch.tensor(2.0)).item()
         count += len(weights)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from regard.cli._terminal import one_line
@@ -37,6 +38,24 @@ def batches(arguments: argparse.Namespace, most: int = 256) -> Iterator[list[str
         from regard.cli._lines import chunks
 
         yield from chunks(most)
+
+
+def text_counter(arguments: argparse.Namespace) -> Callable[[], int | None]:
+    """Counts the texts that `batches` will give, where that can be known beforehand."""
+    if arguments.texts:
+        return lambda: len(arguments.texts)
+    if not arguments.file:
+        from regard.cli._lines import line_counter
+
+        return line_counter()
+
+    def count() -> int | None:
+        from regard.core.lines import open_lines
+
+        # What is no plain file, such as a pipe, can be read once only.
+        return sum(1 for _ in open_lines(arguments.file)) if Path(arguments.file).is_file() else None
+
+    return count
 
 
 def columns(lines: list[str], count: int, what: str) -> list[list[str]]:

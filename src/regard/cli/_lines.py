@@ -8,9 +8,10 @@ from __future__ import annotations
 import codecs
 import os
 import queue
+import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from regard.core.errors import DataError, RegardError
 from regard.core.lines import LONGEST_LINE, too_long
@@ -44,6 +45,24 @@ def chunks(most: int = 256) -> Iterator[list[str]]:
         if isinstance(item, OSError):
             raise DataError("standard input cannot be read", got=item.strerror)
     malformed.tell()
+
+
+def line_counter() -> Callable[[], int | None]:
+    """Counts the lines of standard input from where it stands now, and takes none; None where it is no file."""
+    try:
+        start = os.lseek(_STDIN, 0, os.SEEK_CUR) if stat.S_ISREG(os.fstat(_STDIN).st_mode) else None
+    except OSError:
+        start = None
+
+    def count() -> int | None:
+        if start is None:
+            return None
+        place, lines, last = start, 0, b"\n"
+        while block := os.pread(_STDIN, 1 << 20, place):
+            place, lines, last = place + len(block), lines + block.count(b"\n"), block[-1:]
+        return lines + (last != b"\n")
+
+    return count
 
 
 def read_all() -> list[str]:

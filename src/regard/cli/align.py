@@ -14,6 +14,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", help="its translation; left out, the model translates")
     parser.add_argument("--site", help="one attention site, such as decoder.3.cross (default: the mean of all)")
     parser.add_argument("--head", type=int, help="one head of it")
+    parser.add_argument("--pieces", action="store_true", help="show the tokenizer's pieces, not whole words")
     parser.add_argument("--out", metavar="FILE", help="write a picture, page or data instead: .svg .png .html .json")
     add_search(parser)
 
@@ -24,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     from regard import api
 
     model = api.load(arguments.model)
-    alignment = model.align(arguments.source, arguments.target, **search_options(arguments))
+    alignment = model.align(arguments.source, arguments.target, pieces=arguments.pieces, **search_options(arguments))
     picture = alignment.picture(arguments.site, arguments.head)
     if arguments.out:
         api.write_alignment(alignment, arguments.out, site=arguments.site, head=arguments.head)

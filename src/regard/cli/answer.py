@@ -47,4 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
             }
             print(shown_json(facts) if arguments.json else shown(f"{answer.text}\t{answer.score:.4f}"))
         sys.stdout.flush()
+    if count := model.n_cut_questions:
+        were = "1 question was" if count == 1 else f"{count} questions were"
+        print(f"regard: note: {were} cut after {model.longest_question} tokens", file=sys.stderr)
     return 0

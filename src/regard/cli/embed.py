@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from regard.cli._inputs import add_inputs, batches, opened, tell_cut
+from regard.cli._inputs import add_inputs, batches, opened, tell_cut, text_counter
+from regard.cli._progress import Progress
 from regard.cli._terminal import shown_json
 from regard.core.errors import UsageError
 
@@ -28,12 +29,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("vectors are written as .npy", got=arguments.out)
     model: Any = opened(arguments.model)
     parts = []
-    for lines in batches(arguments):
-        vectors = model.embed(lines)
-        if arguments.json:
-            for line, vector in zip(lines, vectors.tolist(), strict=True):
-                print(shown_json({"text": line, "vector": vector}), flush=True)
-        parts.append(vectors)
+    with Progress("embedding", text_counter(arguments)) as progress:
+        for lines in batches(arguments):
+            with progress.working():
+                vectors = model.embed(lines, on_progress=progress.on_progress)
+            if arguments.json:
+                for line, vector in zip(lines, vectors.tolist(), strict=True):
+                    print(shown_json({"text": line, "vector": vector}), flush=True)
+            parts.append(vectors)
     tell_cut(model)
     if arguments.out:
         shape = api.write_vectors(parts, arguments.out)

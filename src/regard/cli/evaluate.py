@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from regard.cli._changes import changes
+from regard.cli._progress import Progress
 from regard.cli._search import add_search, search_options
 from regard.core.errors import UsageError
 
@@ -48,7 +49,10 @@ def _translations(arguments: argparse.Namespace) -> int:
 
     model = api.load(arguments.model)
     source, reference = api.read_text(arguments.source), api.read_text(arguments.reference)
-    scores, written = api.evaluate(model, source, reference, **search_options(arguments))
+    with Progress("translating", lambda: len(source)) as progress, progress.working():
+        scores, written = api.evaluate(
+            model, source, reference, on_progress=progress.on_progress, **search_options(arguments)
+        )
     if arguments.out:
         Path(arguments.out).write_text("".join(line + "\n" for line in written), encoding="utf-8")
     if arguments.json:

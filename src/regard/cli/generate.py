@@ -11,7 +11,8 @@ import argparse
 import sys
 from typing import Any
 
-from regard.cli._inputs import batches, opened
+from regard.cli._inputs import batches, opened, text_counter
+from regard.cli._progress import Progress
 from regard.cli._terminal import shown, shown_json
 
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
@@ -45,16 +46,22 @@ def run(arguments: argparse.Namespace) -> int:
     options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
     if arguments.beam is not None:
         options.setdefault("sample", False)
-    number = 0
-    for prompts in batches(arguments):
-        if arguments.stream and len(prompts) == 1 and not arguments.json:
-            _stream(model, prompts[0], arguments.max_tokens, number, options)
-        else:
-            for generated in model.generate(prompts, max_tokens=arguments.max_tokens, first=number, **options):
+    number, most = 0, arguments.max_tokens
+    with Progress("writing", text_counter(arguments)) as progress:
+        for prompts in batches(arguments):
+            if arguments.stream and len(prompts) == 1 and not arguments.json:
+                _stream(model, prompts[0], most, number, options)
+                number += 1
+                continue
+            with progress.working():
+                results = model.generate(
+                    prompts, max_tokens=most, first=number, on_progress=progress.on_progress, **options
+                )
+            for generated in results:
                 print(_line(generated) if arguments.json else shown(generated.prompt + generated.text))
                 _tell(model, generated)
-        sys.stdout.flush()
-        number += len(prompts)
+            sys.stdout.flush()
+            number += len(prompts)
     return 0
 
 

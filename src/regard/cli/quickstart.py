@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     for (tag, text), written in zip(TRY, model.translate([f"{tag} {text}" for tag, text in TRY]), strict=True):
         console.print(f"   {tag:>5} {text}  →  {written}", markup=False)
 
-    console.print("\n[bold]4. Look inside[/]: which source token each target token looked at\n")
+    console.print("\n[bold]4. Look inside[/]: which source word each target word looked at\n")
     seen = model.align(">fr< Sunday, 15 November 2026")
     console.print(*api.panels_for_terminal(seen.picture(), console.width), sep="\n")
     console.print(

@@ -11,6 +11,7 @@ import json
 import sys
 
 from regard.cli._inputs import opened
+from regard.cli._progress import Progress
 from regard.cli._search import add_search, search_options
 from regard.cli._terminal import shown, shown_json
 
@@ -23,22 +24,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from regard.cli._lines import chunks
+    from regard.cli._lines import chunks, line_counter
 
     model, options = opened(arguments.model), search_options(arguments)
     model.translate([], **options)  # refuses models that do not translate, and bad options, before anything is read
     several = options.get("nbest", model.stored.search.nbest) > 1
     alignments = open(arguments.alignments, "w", encoding="utf-8") if arguments.alignments else None  # noqa: SIM115
     number = 0
-    for lines in chunks():
-        for line, translations in zip(lines, model.translate_nbest(lines, first=number, **options), strict=True):
-            number += 1
-            for translation in translations:
-                print(_shown(arguments, number, translation, several=several))
-            if alignments is not None:
-                seen = model.align(line, tokens=translations[0].tokens) if line.strip() else None
-                alignments.write(json.dumps(seen and seen.as_dict(), ensure_ascii=False) + "\n")
-        sys.stdout.flush()
+    with Progress("translating", line_counter()) as progress:
+        for lines in chunks():
+            with progress.working():
+                results = model.translate_nbest(lines, first=number, on_progress=progress.on_progress, **options)
+            for line, translations in zip(lines, results, strict=True):
+                number += 1
+                for translation in translations:
+                    print(_shown(arguments, number, translation, several=several))
+                if alignments is not None:
+                    seen = model.align(line, tokens=translations[0].tokens) if line.strip() else None
+                    alignments.write(json.dumps(seen and seen.as_dict(), ensure_ascii=False) + "\n")
+            sys.stdout.flush()
     if alignments is not None:
         alignments.close()
     return 0

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from regard.core.errors import LengthError
 from regard.core.measured import Measured
 from regard.pipelines import Loaded, make_pipeline
 from regard.store import StoredModel
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One input with a text that would be right, and the one that the model wrote."""
+
+    input: str
+    reference: str
+    written: str
 
 
 class HeldOut:
@@ -37,6 +48,25 @@ class HeldOut:
         if key not in self._texts:
             self._texts[key] = self.model.texts(self.material["inputs"], **search)
         return self._texts[key]
+
+    def samples(self, count: int = 3) -> list[Sample]:
+        """What the model writes for a few inputs, always the same ones; none where inputs are no texts.
+
+        Where an evaluator had all of them decoded, nothing is decoded for this.
+        """
+        inputs = self.material.get("inputs", [])
+        usable = [place for place, given in enumerate(inputs) if isinstance(given, str) and given.strip()]
+        places = sorted(
+            {usable[(2 * part + 1) * len(usable) // (2 * count)] for part in range(count)} if usable else ()
+        )
+        try:
+            every = next(iter(self._texts.values()), None)
+            chosen = [inputs[place] for place in places]
+            written = self.model.texts(chosen, beam=1, sample=False) if every is None else [every[n] for n in places]
+        except LengthError:  # a line that is too long for the model is no reason to stop its training
+            return []
+        references = [self.references[place][0] for place in places]
+        return [Sample(*parts) for parts in zip(chosen, references, written, strict=True)]
 
     @property
     def references(self) -> Sequence[Sequence[str]]:

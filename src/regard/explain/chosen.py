@@ -60,7 +60,10 @@ def input_of(trace: Trace, layer: str) -> str:
 
 
 def looked_at(trace: Trace, row: int = 0) -> str:
-    """What a run has read, for titles."""
+    """What a run has read, for titles: the text; where it is not known, its tokens."""
+    if trace.texts:
+        trace.check_row(row)
+        return short(trace.texts[row].split())
     read = []
     for side in trace.sides:
         if side in trace.grids:

@@ -63,6 +63,7 @@ def record(
         dict(subject.output) | ({} if scores is None else {"scores": scores.tolist()}),
         dict(subject.grids),
         dict(states.hidden_axes) if hidden else {},
+        list(subject.texts),
         subject,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,6 +38,8 @@ class Subject:
     """Of sides that are images: rows and columns of patches; special tokens come before them."""
     untrained: Callable[[int], Subject] | None = None
     """The same with new random weights, by seed."""
+    texts: Sequence[str] = ()
+    """What each row was before it became tokens, for titles; none: images, or not known."""
 
     @property
     def rows(self) -> int:
@@ -50,7 +52,9 @@ class Subject:
             return {name: x[row : row + 1].expand(copies, *x.shape[1:]) for name, x in tensors.items()}
 
         sides = {side: [labels[row]] * copies for side, labels in self.sides.items()}
-        return replace(self, inputs=repeat(self.inputs), goal=repeat(self.goal), ids=repeat(self.ids), sides=sides)
+        inputs, goal, ids = repeat(self.inputs), repeat(self.goal), repeat(self.ids)
+        texts = [self.texts[row]] * copies if self.texts else ()
+        return replace(self, inputs=inputs, goal=goal, ids=ids, sides=sides, texts=texts)
 
     def scores(self) -> Tensor:
         """Run, and read the answer [B]."""

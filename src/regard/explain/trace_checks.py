@@ -47,6 +47,7 @@ class Words(_Known):
     output: Output
     grids: dict[str, tuple[Side, Side]]
     axes: dict[str, str]
+    texts: list[str] = []
     hidden: list[str]
     sites: list[tuple[str, str, str]]
 
@@ -66,6 +67,8 @@ def check_trace(words: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None
 
 def _check_sides(words: Words) -> None:
     rows = len(next(iter(words.sides.values())))
+    if words.texts and len(words.texts) != rows:
+        raise ValueError(f"{len(words.texts)} texts for {rows} rows")
     for side, (height, width) in words.grids.items():
         shortest = min((len(row) for row in words.sides.get(side, [[]])), default=0)
         if height * width > shortest:

@@ -110,6 +110,8 @@ class Trace:
     """Rows and columns of patches, of sides that are images."""
     axes: dict[str, str] = field(default_factory=dict)
     """The side that each of the hidden states belongs to."""
+    texts: list[str] = field(default_factory=list)
+    """What each row was before it became tokens; empty for images, and in files that were written without."""
     subject: Subject | None = field(default=None, repr=False, compare=False)
     """The model and its inputs, for methods that run it again; None in a trace that was read from a file."""
 
@@ -183,6 +185,7 @@ class Trace:
         words = {
             "format": FORMAT, "version": 2, "model": self.model, "task": self.task, "sides": self.sides,
             "output": self.output, "grids": self.grids, "hidden": list(self.hidden), "axes": self.axes,
+            "texts": self.texts,
             "sites": [[site.name, site.queries, site.keys] for site in self.sites.values()],
         }  # fmt: skip
         weights.write(path, tensors, metadata={FORMAT: json.dumps(words, ensure_ascii=False)})
@@ -226,6 +229,7 @@ class Trace:
             words["output"],
             {side: (grid[0], grid[1]) for side, grid in words["grids"].items()},
             words["axes"],
+            words.get("texts", []),
         )
 
     def check_row(self, row: int) -> None:

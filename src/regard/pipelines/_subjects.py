@@ -112,13 +112,15 @@ def reader_subject(loaded: TextEncoder, texts: Texts, others: Texts | None = Non
         loaded.answer_label,
         model.embedding.weight.detach(),
         untrained=untrained(loaded, lambda other: reader_subject(other, texts, others)),  # type: ignore[arg-type]
+        texts=_with_seconds(rows, seconds),
     )
 
 
 def writer_subject(loaded: LanguageModelPipeline, texts: Texts, targets: Texts | None = None) -> Subject:
     """A language model; the target is what stands after the text."""
-    prompts = [loaded.prompt_ids(text) for text in listed(texts)]
-    after = loaded.tokenizer.encode_batch(listed(targets, "target")) if targets is not None else [[] for _ in prompts]
+    rows, seconds = listed(texts), listed(targets, "target") if targets is not None else None
+    prompts = [loaded.prompt_ids(text) for text in rows]
+    after = loaded.tokenizer.encode_batch(seconds) if seconds is not None else [[] for _ in prompts]
     if len(after) != len(prompts):
         raise UsageError("each text needs a target", got=f"{len(prompts)} and {len(after)}", expected="as many")
     whole = [[*prompt, *target] for prompt, target in zip(prompts, after, strict=True)]
@@ -153,6 +155,7 @@ def writer_subject(loaded: LanguageModelPipeline, texts: Texts, targets: Texts |
         lambda token: loaded.tokenizer.tokens([token])[0],
         loaded.model.embedding.weight.detach(),
         untrained=untrained(loaded, lambda other: writer_subject(other, texts, targets)),  # type: ignore[arg-type]
+        texts=_with_seconds(rows, seconds),
     )
 
 
@@ -190,6 +193,7 @@ def translation_subject(loaded: TranslationPipeline, texts: Texts, targets: Text
         lambda token: tokenizer.tokens([token])[0],
         loaded.model.source_embedding.weight.detach(),
         untrained=untrained(loaded, lambda other: translation_subject(other, texts, targets)),  # type: ignore[arg-type]
+        texts=rows,
     )
 
 
@@ -219,6 +223,13 @@ def image_subject(loaded: ImageClassificationPipeline, images: Sequence[Any]) ->
         grids={"image": grid},
         untrained=untrained(loaded, lambda other: image_subject(other, images)),  # type: ignore[arg-type]
     )
+
+
+def _with_seconds(texts: Sequence[str], seconds: Sequence[str] | None) -> list[str]:
+    """For titles: each text, and the one that goes with it."""
+    if seconds is None or len(seconds) != len(texts):
+        return list(texts)
+    return [f"{first} / {second}" for first, second in zip(texts, seconds, strict=True)]
 
 
 def _real(inputs: Mapping[str, Tensor]) -> list[tuple[Tensor, Tensor]]:

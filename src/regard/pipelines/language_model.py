@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,13 +46,14 @@ class LanguageModelPipeline(Loaded):
         rows: int = 16,
         first: int = 0,
         on_text: Callable[[str], None] | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
         **search: Any,
     ) -> list[Written]:
         """What comes after each prompt, by the model's own `Search` options and those given here.
 
         `max_tokens` new ones at most: as stored with the model, or 100. A temperature, top_k, top_p or min_p means
         sampling. `first` numbers the first prompt, which sampling depends on. `on_text` is given each new piece of text
-        as it is written, for a single prompt.
+        as it is written, for a single prompt. `on_progress` is told how many more prompts, and tokens, are done.
         """
         check_texts(prompts)
         if on_text is not None and len(prompts) != 1:
@@ -69,6 +71,8 @@ class LanguageModelPipeline(Loaded):
         for start in range(0, len(order), rows):
             chosen = order[start : start + rows]
             show = self._shower(encoded[chosen[0]], on_text) if on_text else None
+            if on_progress is not None and show is None:
+                show = functools.partial(_tell_token, on_progress)
             decoded = self.decode_ids(
                 [encoded[i] for i in chosen], options, numbers=[first + i for i in chosen], show=show
             )
@@ -76,6 +80,8 @@ class LanguageModelPipeline(Loaded):
                 text = self._continued(encoded[place], tokens)
                 full = not finished and len(tokens) < max_tokens
                 results[place] = Written(prompts[place], text, log_prob, finished, tokens, full)
+            if on_progress is not None:
+                on_progress(len(chosen), 0)
         return [written for written in results if written is not None]
 
     def texts(self, inputs: Sequence[str], **search: Any) -> list[str]:
@@ -103,7 +109,7 @@ class LanguageModelPipeline(Loaded):
     ) -> list[tuple[list[int], float, bool]]:
         """For each row of ids: the new ids, their log-probability, and whether the end token came.
 
-        `show` is given each new id of a single row as it comes."""
+        `show` is given each new id as it comes, of whichever row."""
         decoded = decode(
             self.model,
             {},
@@ -192,3 +198,7 @@ class LanguageModelPipeline(Loaded):
         """The end tokens; models that take turns in a conversation have several."""
         known = self.stored.extra.get("tokens", {}).get("eos")
         return [int(token) for token in known] if isinstance(known, list) else [self._special("eos")]
+
+
+def _tell_token(on_progress: Callable[[int, int], None], _: int) -> None:
+    on_progress(0, 1)

@@ -8,7 +8,7 @@ import torch
 
 from regard.core.errors import DataError
 from regard.core.output import Output
-from regard.data.spans import SpanRows
+from regard.data.spans import LONGEST_QUESTION, SpanRows
 from regard.data.squad import Question
 from regard.pipelines import _subjects as subjects
 from regard.pipelines._loaded import check_texts
@@ -21,6 +21,9 @@ class QuestionAnsweringPipeline(SentenceSimilarityPipeline):
     """How long a window, an overlap and an answer may be is stored with the model."""
 
     usage = 'regard answer FOLDER --question "…" --context FILE'
+    n_cut_questions: int = 0
+    """How many questions so far had more than `longest_question` tokens, and were cut; contexts are read whole."""
+    longest_question: int = LONGEST_QUESTION
 
     def head_answer(self, output: Output, inputs: Mapping[str, torch.Tensor]) -> subjects.Answer:
         """Where the answer begins and ends."""
@@ -44,6 +47,9 @@ class QuestionAnsweringPipeline(SentenceSimilarityPipeline):
             for number, (text, context) in enumerate(zip(questions, contexts, strict=True))
         ]
         longest = min(known.get("max_len", 384), self.model.longest)
+        self.longest_question = min(LONGEST_QUESTION, longest // 2)
+        encoded = self.tokenizer.encode_batch(list(questions))
+        self.n_cut_questions += sum(len(ids) > self.longest_question for ids in encoded)
         made = SpanRows(self.tokenizer, asked, max_len=longest, overlap=min(known.get("overlap", 128), longest // 3))
         windows: dict[int, torch.Tensor] = {}
         for start in range(0, len(made), rows):

@@ -4,7 +4,7 @@ otherwise; likeness is their cosine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -22,8 +22,10 @@ class SentenceSimilarityPipeline(TextEncoder):
     usage = 'regard similar FOLDER "…" "…"'
 
     @verb("an encoder")
-    def embed(self, texts: Sequence[str], *, rows: int = 32) -> Tensor:
-        """One vector of length 1 a text [N,D]."""
+    def embed(
+        self, texts: Sequence[str], *, rows: int = 32, on_progress: Callable[[int, int], None] | None = None
+    ) -> Tensor:
+        """One vector of length 1 a text [N,D]. `on_progress` is told how many more texts, and tokens, are done."""
         every: Tensor | None = None
         how = getattr(self.config, "pooling", None)
         for places, inputs, output in self.outputs(texts, rows=rows):
@@ -31,6 +33,8 @@ class SentenceSimilarityPipeline(TextEncoder):
             vectors = F.normalize(pool(output.hidden, inputs["attention_mask"], how), dim=-1)
             every = vectors.new_empty(len(texts), vectors.shape[1]) if every is None else every
             every[torch.tensor(places)] = vectors
+            if on_progress is not None:
+                on_progress(len(places), int(inputs["attention_mask"].sum()))
         return torch.empty(0, self.config.d_model) if every is None else every.clone()
 
     @verb("an encoder")

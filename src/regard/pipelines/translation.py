@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -11,16 +11,16 @@ from torch import Tensor
 
 from regard.core import taps
 from regard.core.batch import pad
-from regard.core.errors import LengthError, UnknownName, UsageError
+from regard.core.errors import LengthError, UsageError
 from regard.core.output import Output
 from regard.data.text import Specials, Tokenizer
 from regard.decoding import Hypothesis, Search, decode
 from regard.explain import Subject
 from regard.pipelines import _subjects as subjects
+from regard.pipelines._alignment import Alignment, by_pieces, by_words
 from regard.pipelines._loaded import Loaded, check_length
 from regard.pipelines._verbs import verb
 from regard.store import StoredModel
-from regard.views.result import Matrix, Result
 
 
 @dataclass(frozen=True)
@@ -31,36 +31,6 @@ class Translation:
     score: float
     log_prob: float
     tokens: list[int] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Alignment:
-    """What each target token looked at: per attention site the weights [heads][target][source]."""
-
-    source: list[str]
-    target: list[str]
-    translation: str
-    sites: dict[str, list[list[list[float]]]]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
-
-    def matrix(self, site: str | None = None, head: int | None = None) -> list[list[float]]:
-        """[target][source] of one site and head; by default the mean over all heads of all sites."""
-        if site is not None and site not in self.sites:
-            raise UnknownName("attention site", site, self.sites)
-        heads = [weights for name in ([site] if site else self.sites) for weights in self.sites[name]]
-        if head is not None and not 0 <= head < len(heads):
-            raise UsageError("no such head", got=head, expected=f"0 to {len(heads) - 1}")
-        kept = heads if head is None else [heads[head]]
-        return torch.tensor(kept).mean(0).tolist()
-
-    def picture(self, site: str | None = None, head: int | None = None) -> Result:
-        """The matrix as a result to show or to save."""
-        what = f"{site or 'all sites'}, {'mean of the heads' if head is None else f'head {head}'}"
-        panel = Matrix(what, self.target, self.source, self.matrix(site, head))
-        return Result("align", self.translation, [panel], data=self.as_dict())
 
 
 class TranslationPipeline(Loaded):
@@ -110,12 +80,14 @@ class TranslationPipeline(Loaded):
         rows: int = 64,
         prefixes: Sequence[str] | None = None,
         first: int = 0,
+        on_progress: Callable[[int, int], None] | None = None,
         **search: Any,
     ) -> list[list[Translation]]:
         """The `nbest` translations of each line, best first. An empty line stays empty.
 
         `rows` lines are decoded together. `first` is the number of the first line, which sampling depends on: a text
-        that is translated in parts gives what it gives whole.
+        that is translated in parts gives what it gives whole. `on_progress` is told how many more lines, and
+        tokens, are done; the tokens of a beam search are certain at its end only, and are not told.
         """
         if isinstance(lines, str):
             raise UsageError("translate takes a list of lines", got="one string", remedy="Put it into a list.")
@@ -129,16 +101,28 @@ class TranslationPipeline(Loaded):
         for start in range(0, len(full), rows):
             chosen = full[start : start + rows]
             numbers = [first + i for i in chosen]
-            decoded = self._decode(numbers, [encoded[i] for i in chosen], options, begun and [begun[i] for i in chosen])
+            prefix = begun and [begun[i] for i in chosen]
+            decoded = self._decode(numbers, [encoded[i] for i in chosen], options, prefix, on_progress)
             for place, hypotheses in zip(chosen, decoded, strict=True):
                 results[place] = [self._translation(hypothesis) for hypothesis in hypotheses]
+            if on_progress is not None:
+                on_progress(len(chosen), 0)
         return results
 
     @verb("a translation model")
     def align(
-        self, source: str, target: str | None = None, *, tokens: list[int] | None = None, **search: Any
+        self,
+        source: str,
+        target: str | None = None,
+        *,
+        tokens: list[int] | None = None,
+        pieces: bool = False,
+        **search: Any,
     ) -> Alignment:
-        """What each target token looked at: of your target, of tokens written before, or of the beam that wins now."""
+        """What each target word looked at: of your target, of tokens written before, or of the beam that wins now.
+
+        With `pieces` the tokens are not put together to words.
+        """
         (ids,) = self.source_tokenizer.encode_batch([source])
         if not ids:
             raise UsageError("there is nothing to align", got="an empty source")
@@ -161,12 +145,16 @@ class TranslationPipeline(Loaded):
             site: torch.cat([entry.weights[0] for entry in record.calls(site) if entry.weights is not None], dim=1)
             for site in record.sites
         }
-        return Alignment(
+        seen = by_pieces(
             [*self.source_tokenizer.tokens(ids), "</s>"],
             [*tokenizer.tokens(written), "</s>"],
             tokenizer.decode(written),
-            {site: weights.tolist() for site, weights in sites.items()},
+            sites,
         )
+        if pieces:
+            return seen
+        source_words = [*self.source_tokenizer.words(ids), ("</s>", [len(ids)])]
+        return by_words(seen, source_words, [*tokenizer.words(written), ("</s>", [len(written)])], sites)
 
     def subject(self, inputs: Any, target: Any = None, **search: Any) -> Subject:
         """The target is a translation of your own; left out, the one that the search finds."""
@@ -181,7 +169,12 @@ class TranslationPipeline(Loaded):
         return tokens, mask, read, wanted
 
     def _decode(
-        self, numbers: list[int], rows: list[list[int]], options: Search, prefixes: list[list[int]] | None
+        self,
+        numbers: list[int],
+        rows: list[list[int]],
+        options: Search,
+        prefixes: list[list[int]] | None,
+        on_progress: Callable[[int, int], None] | None,
     ) -> list[list[Hypothesis]]:
         source, mask = self._source(rows)
         return decode(
@@ -194,6 +187,7 @@ class TranslationPipeline(Loaded):
             lengths=mask.sum(1),
             prefixes=prefixes,
             rows=numbers,
+            on_token=None if on_progress is None else lambda _row, _token: on_progress(0, 1),
         )
 
     def _source(self, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
@@ -230,3 +224,4 @@ def _first(*ids: int | None) -> int:
 
 
 Translator = TranslationPipeline
+__all__ = ["Alignment", "Translation", "TranslationPipeline", "Translator"]

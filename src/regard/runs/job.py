@@ -30,6 +30,7 @@ from regard.runs.setup import ClsSetup, Say, Setup, TokenizerConfig
 from regard.store import StoredModel
 from regard.tasks._task import Task
 from regard.training.trained import Data
+from regard.views.labels import visible_line
 
 JOBS = "regard.runs.jobs"
 MODELS = "regard.models"
@@ -64,8 +65,11 @@ class Job:
         """What the data is made from; a run goes on only while these are the same."""
         return self.setup.files()
 
-    def prepare(self, folder: Path, say: Say) -> Prepared:
-        """Make the vocabulary and encode the data into the folder, or open what an earlier part of the run made."""
+    def prepare(self, folder: Path, say: Say, show: Say | None = None) -> Prepared:
+        """Make the vocabulary and encode the data into the folder, or open what an earlier part of the run made.
+
+        `show` is given a few held-out inputs with what the model makes of them, at each validation.
+        """
         setup = self.setup
         setup.tokenizer, setup.target_tokenizer = self._tokenizers(folder)
         if isinstance(setup, ClsSetup) and setup.tokenizer is not None:
@@ -92,13 +96,13 @@ class Job:
             config,
             self.task,
             lambda model: setup.experience(model) or setup.batches(train, shuffle=True),
-            None if not setup.validates else lambda model: self._validate(model, held_out, stored),
+            None if not setup.validates else lambda model: self._validate(model, held_out, stored, show),
             self.directions[self.recipe.training.metric],
             stored,
         )
 
     def _validate(
-        self, model: nn.Module, held_out: Any, stored: Callable[[nn.Module], StoredModel]
+        self, model: nn.Module, held_out: Any, stored: Callable[[nn.Module], StoredModel], show: Say | None
     ) -> dict[str, float]:
         """Numbers about the held-out data, "loss" among them; they do not depend on how it is batched."""
         measured = Measured()
@@ -108,6 +112,10 @@ class Job:
         seen = HeldOut(measured, self.setup.material(), lambda: stored(model))
         for evaluator in self.evaluators:
             numbers |= evaluator(seen)
+        if show is not None and {"inputs", "references"} <= set(self.setup.offers):
+            for sample in seen.samples():
+                show(f"  source     {_short(sample.input)}\n  reference  {_short(sample.reference)}\n"
+                     f"  written    {_short(sample.written)}\n")  # fmt: skip
         return numbers
 
     def _check_model(self) -> None:
@@ -185,3 +193,8 @@ class Job:
         if self.setup.special_tokens is not None:
             options["marks"] = self.setup.special_tokens
         return make_tokenizer(wanted.kind, texts, **options)
+
+
+def _short(text: str, most: int = 200) -> str:
+    shown = visible_line(text)
+    return shown if len(shown) <= most else shown[: most - 1] + "…"

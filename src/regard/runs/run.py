@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -73,7 +74,7 @@ class Run:
             self._say("data.tokenizer is not used: the model to start from has its own")
         if not self.world.first:
             self.world.wait()
-        prepared = job.prepare(self.out / "data", self._say)
+        prepared = job.prepare(self.out / "data", self._say, None if self.quiet else _show)
         if self.world.first:
             self.world.wait()
         torch.manual_seed(self.recipe.training.seed)
@@ -186,6 +187,11 @@ class Run:
     def _say(self, text: str) -> None:
         if not self.quiet:
             print(text, flush=True)
+
+
+def _show(text: str) -> None:
+    """Beside the log, above its bar where it has one."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def _sums(place: Path) -> list[str] | None:

@@ -13,7 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
+from rich.text import Text
+
+_LINE_EVERY = 10.0
+"""Seconds between lines where there is no terminal."""
 
 
 class Log:
@@ -25,15 +30,16 @@ class Log:
         self._drop_lines_after(step)
         self._file = self._path.open("a", encoding="utf-8")
         self._events: Any = None
-        self._folder, self._step = folder / "tensorboard", step
-        self._last_line = time.monotonic()
+        self._folder, self._step, self._total = folder / "tensorboard", step, total
+        self._gist = ""
+        self._start = self._last_line = time.monotonic()
         self._bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(max(8, min(40, self.console.width // 5)), table_column=_whole()),
             TextColumn("{task.completed}/{task.total}" if total else "{task.completed}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(table_column=_whole()),
+            TimeRemainingColumn(table_column=_whole()),
+            _Note(),
             console=self.console,
             disable=not self.console.is_terminal,
             transient=True,
@@ -42,7 +48,10 @@ class Log:
         self._bar.start()
 
     def advance(self, step: int) -> None:
+        """An update is done. Where there is no terminal, a line says so now and then."""
         self._bar.update(self._task, completed=step)
+        if not self.console.is_terminal and time.monotonic() - self._last_line > _LINE_EVERY:
+            self.say(self._line(step))
 
     def write(self, step: int, **facts: float | int | str) -> None:
         """One JSON line, its numbers as TensorBoard scalars, and the gist beside the bar."""
@@ -52,10 +61,11 @@ class Log:
             if isinstance(value, (int, float)):
                 self._scalars().add_scalar(name, value, step)
         gist = "  ".join(f"{name} {_formatted(value)}" for name, value in facts.items() if isinstance(value, float))
+        self._gist = gist
         self._bar.update(self._task, note=gist)
         validated = any(name.startswith("validation") for name in facts)
-        if validated or (not self.console.is_terminal and time.monotonic() - self._last_line > 10):
-            self.say(f"step {step}  {gist}")
+        if validated or (not self.console.is_terminal and time.monotonic() - self._last_line > _LINE_EVERY):
+            self.say(self._line(step))
 
     def say(self, text: str) -> None:
         self._last_line = time.monotonic()
@@ -66,6 +76,15 @@ class Log:
         self._file.close()
         if self._events is not None:
             self._events.close()
+
+    def _line(self, step: int) -> str:
+        """The update, its numbers, and how long the rest will take at the pace of this process so far."""
+        of = f"/{self._total}" if self._total else ""
+        parts = [f"step {step}{of}", self._gist]
+        if self._total and self._step < step < self._total:
+            pace = (time.monotonic() - self._start) / (step - self._step)
+            parts.append(f"{duration(pace * (self._total - step))} left")
+        return "  ".join(filter(None, parts))
 
     def _scalars(self) -> Any:
         if self._events is None:
@@ -85,6 +104,17 @@ class Log:
             except (ValueError, KeyError, TypeError):
                 continue  # a line that a crash cut short
         self._path.write_text("".join(kept), encoding="utf-8")
+
+
+class _Note(ProgressColumn):
+    """The numbers, cut off where the terminal ends: the one column that may be narrower than what it holds."""
+
+    def render(self, task: Task) -> Text:
+        return Text(str(task.fields["note"]), no_wrap=True, overflow="ellipsis")
+
+
+def _whole() -> Column:
+    return Column(no_wrap=True)
 
 
 class Silent:
@@ -108,3 +138,11 @@ class Silent:
 
 def _formatted(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def duration(seconds: float) -> str:
+    """45 s, 3 min, 2 h 10 min."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -8,6 +8,7 @@ can end a sentence or hide a word. Here we differ from `transformers`, which tak
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 from collections.abc import Iterable, Sequence
@@ -24,6 +25,7 @@ from regard.data.text import _bytes
 from regard.data.text._library import SPECIALS, guarded
 from regard.data.text._limits import check_length, checked_growth
 from regard.data.text.specials import OURS, Specials, id_limit, named, specials_of
+from regard.data.text.words import WordMarks
 
 _KINDS = "regard.data.text.kinds"
 _REMEDY = "Give a tokenizer.json written by Tokenizer.save, or make one with make_tokenizer."
@@ -164,6 +166,25 @@ class Tokenizer:
         """One label for each id, specials included; what does not show, such as a space or a line end, is spelt."""
         pieces = [str(self._inner.id_to_token(i) or "") for i in self._known(ids)]
         return [_visible(_bytes.text(piece) if self._bytes else piece) for piece in pieces]
+
+    def words(self, ids: Sequence[int]) -> list[tuple[str, list[int]]]:
+        """The words that the ids make up: of each its text and the places of its tokens, all in order."""
+        known, labels = self._known(ids), self.tokens(ids)
+        groups = self._word_marks.groups([str(self._inner.id_to_token(i) or "") for i in known])
+        return [(self._word([known[n] for n in group], [labels[n] for n in group]), group) for group in groups]
+
+    @functools.cached_property
+    def _word_marks(self) -> WordMarks:
+        return WordMarks.of(self._inner)
+
+    def _word(self, ids: list[int], labels: list[str]) -> str:
+        """As text; what has none, such as a special token or a space by itself, by its labels."""
+        if self._word_marks == WordMarks():
+            return labels[0]
+        joined = "".join(labels)
+        if self.specials.unk in ids or not self._special_ids.isdisjoint(ids):
+            return joined.strip("▁") or joined
+        return self.decode(ids).strip() or joined
 
     def save(self, path: str | Path) -> list[Path]:
         """Write the file, whole or not at all, and beside it the names of its special tokens where they are not ours.

@@ -1,0 +1,97 @@
+"""Small stand-ins for the models and files that README.md and docs/explain.md name: random, of the right kind."""
+
+import random
+
+import torch
+from PIL import Image
+from tests.system.small_models import IMAGE, stored
+
+from regard.data.text import make_tokenizer
+from regard.pipelines import make_pipeline
+
+ENGLISH = ["A man", "A woman", "Two dogs", "The old cat", "A child"]
+VERBS = {"rides a horse": "reitet auf einem Pferd", "is sitting": "sitzt", "wrote it": "schrieb es",
+         "sits on a boat": "sitzt auf einem Boot", "remembers a film": "erinnert sich an einen Film"}  # fmt: skip
+GERMAN = ["Ein Mann", "Eine Frau", "Zwei Hunde", "Die alte Katze", "Ein Kind"]
+PAIRS = [
+    (f"{english} {verb}.", f"{german} {ziel}.")
+    for english, german in zip(ENGLISH, GERMAN, strict=True)
+    for verb, ziel in VERBS.items()
+]
+STORY = "Once upon a time, there was a little dog. The dog had a red ball and ran to the old house with it every day."
+TEXTS = [side for pair in PAIRS for side in pair] + [
+    STORY,
+    "a film to remember, though the ending is a mess",
+    "Paris is the capital of France.",
+    "A feline is sitting. Who wrote it?",
+    "ROMEO: 0123456789",
+]
+SIDES = {"d_model": 32, "n_heads": 4, "d_ff": 40, "n_encoder_layers": 4, "n_decoder_layers": 4}
+ONE_SIDE = {"d_model": 24, "n_heads": 6, "n_layers": 4}
+
+
+def translator(name="transformer", **options):
+    tokenizer = make_tokenizer("bpe", TEXTS, vocab_size=200)
+    sizes = {"source_vocab": tokenizer.vocab_size, "target_vocab": tokenizer.vocab_size}
+    return make_pipeline(stored(name, "translation", {**sizes, **(options or SIDES)}, {}, tokenizer))
+
+
+def encoder(head, task, **extra):
+    tokenizer = make_tokenizer("wordpiece", TEXTS, vocab_size=200, marks="bert")
+    sizes = {**ONE_SIDE, "vocab_size": tokenizer.vocab_size, "d_ff": 40, "max_len": 64, "head": head, "n_labels": 2}
+    return make_pipeline(stored("bert", task, sizes, extra, tokenizer))
+
+
+def writer(name, max_len, **options):
+    tokenizer = make_tokenizer("char", TEXTS)
+    sizes = {**ONE_SIDE, "vocab_size": tokenizer.vocab_size, "max_len": max_len, **options}
+    return make_pipeline(stored(name, "language_model", sizes, {}, tokenizer))
+
+
+def vit():
+    sizes = {**ONE_SIDE, "image_size": 8, "patch_size": 2, "d_ff": 40, "n_labels": 10}
+    extra = {"image": IMAGE, "labels": list("0123456789")}
+    return make_pipeline(stored("vit", "image_classification", sizes, extra))
+
+
+MODELS = {
+    "translator": translator,
+    "bahdanau": lambda: translator("seq2seq", d_embedding=12, d_hidden=16, attention="bahdanau"),
+    "sentences": lambda: encoder("none", "sentence_similarity"),
+    "gaps": lambda: encoder("masked_lm", "masked_lm"),
+    "spans": lambda: encoder("span", "question_answering"),
+    "classes": lambda: encoder("classes", "classification", labels=["negative", "positive"]),
+    "writer": lambda: writer("gpt2", 64),
+    "llama": lambda: writer("llama", 160, n_kv_heads=2, d_ff=40),
+    "images": vit,
+}
+
+
+def save(kind, folder):
+    MODELS[kind]().save(folder)
+
+
+def write_files(folder):
+    """Texts, an image, and a GLUE task."""
+    for name, pairs in (("train", PAIRS), ("val", PAIRS[:2]), ("test", PAIRS[5:10])):
+        for side, language in enumerate(("en", "de")):
+            (folder / f"{name}.{language}").write_text("".join(f"{pair[side]}\n" for pair in pairs))
+    english = [pair[0] for pair in PAIRS]
+    draw = random.Random(0)
+    texts = {
+        "lines.txt": english[:4],
+        "page.txt": ["A man rides a horse.", "A woman wrote it."],
+        "sentences.txt": [f"{draw.choice(english)} {draw.choice(english)}" for _ in range(60)],
+        "play.txt": [draw.choice(english) for _ in range(80)],
+        "rest.txt": [draw.choice(english) for _ in range(200)],
+    }
+    for name, lines in texts.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in lines))
+    pixels = torch.randint(0, 256, (8, 8, 3), generator=torch.Generator().manual_seed(3), dtype=torch.uint8)
+    for name in ("picture.png", "seven.png"):
+        Image.fromarray(pixels.numpy()).save(folder / name)
+    task = folder / "data" / "glue" / "SST-2"
+    task.mkdir(parents=True)
+    for split, count in (("train", 60), ("dev", 20)):
+        rows = [f"{draw.choice(english)}\t{number % 2}" for number in range(count)]
+        (task / f"{split}.tsv").write_text("\n".join(["sentence\tlabel", *rows]) + "\n")
