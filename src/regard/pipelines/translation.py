@@ -174,7 +174,7 @@ class TranslationPipeline(Loaded):
         rows: list[list[int]],
         options: Search,
         prefixes: list[list[int]] | None,
-        on_progress: Callable[[int, int], None] | None,
+        on_progress: Callable[[int, int], None] | None = None,
     ) -> list[list[Hypothesis]]:
         source, mask = self._source(rows)
         return decode(
