@@ -81,12 +81,15 @@ class State:
 
     def fork(self, from_N: Tensor, to_N: Tensor) -> None:
         """Path `to` becomes what path `from` is now; all are read before any is written."""
-        longest = int(self.lengths_P[from_N].max()) if len(from_N) else 0
-        for cell in self._of_tokens.values():
-            written = cell.buffer.narrow(2, 0, longest)
-            written[to_N] = written[from_N]
-        for cell in self._of_paths.values():
-            cell.buffer[to_N] = cell.buffer[from_N]
+        n_paths, longest = len(self.lengths_P), int(self.lengths_P[from_N].max()) if len(from_N) else 0
+        if 3 * len(to_N) > n_paths:  # one pass over all slots is then quicker than picking some (measured)
+            origin_P = torch.arange(n_paths, device=to_N.device).index_copy(0, to_N, from_N)
+            for cell in (*self._of_tokens.values(), *self._of_paths.values()):
+                cell.buffer = cell.buffer.index_select(0, origin_P)
+        else:
+            written = [cell.buffer.narrow(2, 0, longest) for cell in self._of_tokens.values()]
+            for part in (*written, *(cell.buffer for cell in self._of_paths.values())):
+                part.index_copy_(0, to_N, part.index_select(0, from_N))
         self.lengths_P[to_N] = self.lengths_P[from_N]
         self.source_P[to_N] = self.source_P[from_N]
 

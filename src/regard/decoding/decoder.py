@@ -166,9 +166,13 @@ class Decoder:
 
     def _in_order(self, paths: Paths) -> Paths:
         """Paths by their slots, those of a request together: so a step's rows are a run of slots."""
-        pairs = list(zip(paths.ticket_N.tolist(), paths.slot_N.tolist(), strict=True))
-        order = sorted(range(len(pairs)), key=lambda n: (self._slots[pairs[n][0]][0], pairs[n][1]))
-        return paths if order == list(range(len(pairs))) else paths.at(torch.tensor(order, device=self._device))
+        slots = paths.slot_N.tolist()
+        if not self._slots.scattered:
+            order = sorted(range(len(slots)), key=slots.__getitem__)
+        else:
+            firsts = [self._slots[ticket][0] for ticket in paths.ticket_N.tolist()]
+            order = sorted(range(len(slots)), key=lambda n: (firsts[n], slots[n]))
+        return paths if order == list(range(len(slots))) else paths.at(torch.tensor(order, device=self._device))
 
     def _leave(self, tickets: Sequence[int]) -> None:
         """Free what requests held; what stands behind them moves up."""
@@ -253,7 +257,7 @@ class Decoder:
         if not chosen:
             return []
         parts = [seat.request.prompt[seat.read : seat.read + count] for seat, count in chosen]
-        seen_NK = self._reader.run(
+        seen_NK = self._reader.run_prompts(
             parts, [seat.facts["slot"] for seat, _ in chosen], any(seat.group.covers for seat, _ in chosen)
         )
         for row, (seat, count) in enumerate(chosen):
@@ -263,21 +267,28 @@ class Decoder:
 
     def _run_short(self, live: Sequence[Paths], short: Sequence[_Seat]) -> None:
         """One token for every live path, and the last of prompts that have only one left."""
-        slots = [slot for paths in live for slot in paths.slot_N.tolist()] + [seat.facts["slot"] for seat in short]
-        tokens = [token for paths in live for token in paths.last_N.tolist()]
-        tokens += [seat.request.prompt[-1] for seat in short]
-        order = sorted(range(len(slots)), key=slots.__getitem__)
+        slots, tokens = [paths.slot_N for paths in live], [paths.last_N for paths in live]
+        if short:
+            slots.append(torch.tensor([seat.facts["slot"] for seat in short], device=self._device))
+            tokens.append(torch.tensor([seat.request.prompt[-1] for seat in short], device=self._device))
+        slot_N, order_N = torch.cat(slots).sort()
         covers = any(group.covers for group in self._groups.values())
-        seen_NK = self._reader.run([[tokens[n]] for n in order], [slots[n] for n in order], covers)
-        row_of = {slots[n]: row for row, n in enumerate(order)}
+        seen_NK = self._reader.run(torch.cat(tokens)[order_N, None], torch.ones_like(slot_N), slot_N, covers)
+        if seen_NK is not None:
+            self._add_cover(seen_NK, slot_N)
         for seat in short:
             seat.read += 1
-            self._cover(seat, seen_NK, row_of[seat.facts["slot"]])
-        if seen_NK is not None:
-            for group in self._groups.values():
-                if group.covers and group.paths is not None:
-                    rows = torch.tensor([row_of[slot] for slot in group.paths.slot_N.tolist()], device=self._device)
-                    group.cover(seen_NK[rows])
+
+    def _add_cover(self, seen_NK: Tensor, slot_N: Tensor) -> None:
+        """Add the attention that inputs got in a step to what each path has."""
+        row_of = {slot: row for row, slot in enumerate(slot_N.tolist())}
+        for seat in self._seats.values():
+            if seat.left == 1 and seat.facts["slot"] in row_of:
+                self._cover(seat, seen_NK, row_of[seat.facts["slot"]])
+        for group in self._groups.values():
+            if group.covers and group.paths is not None:
+                rows = torch.tensor([row_of[slot] for slot in group.paths.slot_N.tolist()], device=self._device)
+                group.cover(seen_NK[rows])
 
     def _cover(self, seat: _Seat, seen_NK: Tensor | None, row: int) -> None:
         if seen_NK is not None and seat.group.covers:

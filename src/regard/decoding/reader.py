@@ -23,33 +23,37 @@ class Reader:
     def __init__(self, model: Decodable, state: State) -> None:
         self._model, self._state = model, state
         self._parts: list[Tensor] = []
-        self._row_of_slot: dict[int, int] = {}
+        self._row_P = torch.zeros_like(state.lengths_P)
+        """Which of the rows that ran in this step a slot's path was."""
         self._room: Tensor | None = None
 
     def forget(self) -> None:
         """A new step begins."""
-        self._parts, self._row_of_slot = [], {}
+        self._parts = []
 
-    def run(self, tokens: Sequence[Sequence[int]], slots: Sequence[int], covers: bool) -> Tensor | None:
-        """Read tokens into paths; the attention that each input got [N,K], if `covers`."""
+    def run_prompts(self, tokens: Sequence[Sequence[int]], slots: Sequence[int], covers: bool) -> Tensor | None:
+        """Read parts of prompts, of unlike lengths, into paths."""
         device = self._state.lengths_P.device
         counts_N = torch.tensor([len(part) for part in tokens], device=device)
         tokens_NT, _ = pad(tokens, value=0)
-        paths_N = torch.tensor(slots, device=device)
+        return self.run(tokens_NT.to(device), counts_N, torch.tensor(slots, device=device), covers)
+
+    def run(self, tokens_NT: Tensor, counts_N: Tensor, paths_N: Tensor, covers: bool) -> Tensor | None:
+        """Read tokens into paths; the attention that each input got [N,K], if `covers`."""
         site = self._model.coverage_site if covers else None
         with taps.watch(site) if site is not None else nullcontext() as record:
-            logits_NV = self._model.step(tokens_NT.to(device), counts_N, paths_N, self._state)
+            logits_NV = self._model.step(tokens_NT, counts_N, paths_N, self._state)
         start = sum(map(len, self._parts))
-        self._row_of_slot |= {slot: start + row for row, slot in enumerate(slots)}
+        self._row_P[paths_N] = torch.arange(start, start + len(paths_N), device=paths_N.device)
         self._parts.append(logits_NV)
         return None if record is None else self._attention(record, site or "", paths_N, counts_N)
 
     def log_probs(self, paths: Paths, penalty: float = 1.0) -> Tensor:
         """Log-probabilities [N,V] of what comes next, with a penalty on the logits of what a path has already."""
-        rows, total = [self._row_of_slot[slot] for slot in paths.slot_N.tolist()], sum(map(len, self._parts))
         logits_NV = self._parts[0] if len(self._parts) == 1 else torch.cat(self._parts)
-        if rows != list(range(total)):
-            logits_NV = logits_NV[torch.tensor(rows, device=logits_NV.device)]
+        rows_N = self._row_P[paths.slot_N]
+        if not torch.equal(rows_N, torch.arange(len(logits_NV), device=rows_N.device)):
+            logits_NV = logits_NV[rows_N]
         if penalty != 1.0:
             precise_NV = logits_NV if logits_NV.dtype == torch.float64 else logits_NV.float()
             logits_NV = penalise_repeats(precise_NV, paths.tokens_NT, penalty)

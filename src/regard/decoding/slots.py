@@ -10,6 +10,8 @@ class Slots:
 
     def __init__(self, size: int) -> None:
         self.size, self._blocks = size, dict[int, list[int]]()
+        self.scattered = False
+        """Whether some block is no run of slots any more; blocks of one size always are."""
 
     @property
     def used(self) -> int:
@@ -36,4 +38,5 @@ class Slots:
         moves = dict(zip(outside, gaps, strict=True))
         for block in self._blocks.values():
             block[:] = [moves.get(slot, slot) for slot in block]
+        self.scattered = any(block != list(range(block[0], block[0] + len(block))) for block in self._blocks.values())
         return moves
