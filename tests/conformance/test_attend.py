@@ -112,6 +112,17 @@ def test_fused_equals_explicit(score, name):
         torch.testing.assert_close(gradient, expected, atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("name", list(masks(5, 7, 20)))
+@pytest.mark.parametrize("score", SCORES)
+def test_many_small_heads_equal_the_fused_pass(score, name):
+    """Without a graph, few queries of many heads take another path than with one."""
+    leaves, score, mask = inputs(batch=20, heads=4), score_of(score), masks(5, 7, 20)[name]
+    fused = regard.attend(*leaves, score=score, mask=mask).context
+    with torch.no_grad():
+        small = regard.attend(*leaves, score=score, mask=mask).context
+    torch.testing.assert_close(small, fused, atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("bias_grad", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 def test_fused_equals_explicit_with_a_bias(masked, bias_grad):

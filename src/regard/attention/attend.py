@@ -28,7 +28,7 @@ from regard.attention.scores._dot_form import gives_new_memory
 from regard.attention.stages import Stages, share_heads
 from regard.core import taps
 from regard.core.contracts import BiasFunction, Chooser, GainFunction, SamplingChooser, Score
-from regard.core.devices import full_precision, lower_precision
+from regard.core.devices import HOST, full_precision, lower_precision
 from regard.core.fast_dropout import drop
 
 _EVERYTHING = Mask()
@@ -123,11 +123,20 @@ def solve(stages: Stages) -> Attended:
     if part is not None:
         smaller, join = part
         return Attended(join(solve(smaller).context), lambda: choose(stages)[0])
-    if stages.chooser.fused and stages.gain is None and stages.dropout == 0.0:
+    if stages.chooser.fused and stages.gain is None and stages.dropout == 0.0 and not _is_small(stages):
         form = stages.score.as_dot(stages.query, stages.keys)
         if form is not None:
             return Attended(_fused(stages, *form), lambda: choose(stages)[0])
     return _explicit(stages)
+
+
+def _is_small(stages: Stages) -> bool:
+    """Few queries and keys for each of many heads, as in a beam that reads its source. The fused kernel's cost for each
+    head is then most of its time on a CPU: two products take from a half to a third of it (measured, 64 to 512 heads).
+    """
+    batch, heads, queries, _ = stages.query.shape
+    small = 1 < queries <= 16 and stages.n_keys <= 64 and batch * heads >= 64
+    return small and not torch.is_grad_enabled() and stages.query.device == HOST
 
 
 def choose(stages: Stages) -> tuple[Float[Tensor, "B H Q K"], Float[Tensor, "B H Q K"]]:

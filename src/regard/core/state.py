@@ -50,6 +50,7 @@ class State:
         self._of_paths: dict[str, _Cell] = {}
         self._of_sources: dict[str, _Cell] = {}
         self._latest_groups: tuple[list[int], Groups] | None = None
+        self._spare: dict[tuple[torch.Size, torch.dtype], Tensor] = {}
 
     def rows(self, paths_N: Tensor, counts_N: Tensor, n_tokens: int) -> Rows:
         """These paths for one step in which each takes `counts_N` of `n_tokens` new tokens."""
@@ -81,17 +82,29 @@ class State:
 
     def fork(self, from_N: Tensor, to_N: Tensor) -> None:
         """Path `to` becomes what path `from` is now; all are read before any is written."""
-        n_paths, longest = len(self.lengths_P), int(self.lengths_P[from_N].max()) if len(from_N) else 0
+        n_paths, longest = len(self.lengths_P), int(self.lengths_P.max())
         if 3 * len(to_N) > n_paths:  # one pass over all slots is then quicker than picking some (measured)
             origin_P = torch.arange(n_paths, device=to_N.device).index_copy(0, to_N, from_N)
-            for cell in (*self._of_tokens.values(), *self._of_paths.values()):
+            for cell in self._of_paths.values():
                 cell.buffer = cell.buffer.index_select(0, origin_P)
+            for cell in self._of_tokens.values():
+                self._copy_all(cell, origin_P, longest)
         else:
             written = [cell.buffer.narrow(2, 0, longest) for cell in self._of_tokens.values()]
             for part in (*written, *(cell.buffer for cell in self._of_paths.values())):
                 part.index_copy_(0, to_N, part.index_select(0, from_N))
         self.lengths_P[to_N] = self.lengths_P[from_N]
         self.source_P[to_N] = self.source_P[from_N]
+
+    def _copy_all(self, cell: _Cell, origin_P: Tensor, length: int) -> None:
+        """Fill a second buffer of the cell's kind with the first `length` tokens of the paths that each slot is to
+        hold, and let the two change places: only what is written is copied."""
+        key = cell.buffer.shape, cell.buffer.dtype
+        spare = self._spare.pop(key, None)
+        if spare is None:
+            spare = torch.zeros_like(cell.buffer)
+        torch.index_select(cell.buffer.narrow(2, 0, length), 0, origin_P, out=spare.narrow(2, 0, length))
+        self._spare[key], cell.buffer = cell.buffer, spare
 
     def move_sources(self, from_N: Tensor, to_N: Tensor) -> None:
         """Source `to` becomes what `from` is now, and the paths that read from `from` read from `to`."""
@@ -133,6 +146,7 @@ class Rows:
         self._index = _as_index(paths_N)
         self.state, self.paths_N, self.counts_N = state, paths_N, counts_N
         self.n_tokens, self._prefix = n_tokens, ""
+        self._known_places: dict[tuple[int, int], Tensor] = {}
         self.starts_N = state.lengths_P[paths_N]
         starts, counts = self.starts_N.tolist(), counts_N.tolist()
         self.uniform_start: int | None = starts[0] if len(set(starts)) == 1 and set(counts) == {n_tokens} else None
@@ -149,6 +163,8 @@ class Rows:
     @property
     def positions_NT(self) -> Tensor:
         """The position of each new token; what is not real stands on the row's last real one."""
+        if self.n_tokens == 1:
+            return self.starts_N[:, None]
         steps_T = torch.arange(self.n_tokens, device=self.starts_N.device)
         return self.starts_N[:, None] + torch.minimum(steps_T, self.counts_N[:, None] - 1)
 
@@ -162,10 +178,20 @@ class Rows:
         if self.uniform_start is not None:
             cell.buffer[self._index, :, self.uniform_start : self.n_keys] = new_NHTE
         else:
-            # What is not real lands past the row's end, where the tokens that come next will overwrite it.
-            places_NT = self.starts_N[:, None] + torch.arange(self.n_tokens, device=self.starts_N.device)
-            cell.buffer[self.paths_N[:, None], :, places_NT] = new_NHTE.transpose(1, 2)
+            places = self._places(cell.buffer)
+            cell.buffer.view(-1, cell.buffer.shape[-1]).index_copy_(0, places, new_NHTE.flatten(0, 2))
         return cell.buffer[self._index, :, : self.n_keys]
+
+    def _places(self, buffer: Tensor) -> Tensor:
+        """Where the new tokens go in a buffer [P,H,K,E] without its shape [N·H·T]: alike for all layers of a model."""
+        heads, length = buffer.shape[1:3]
+        if (heads, length) not in self._known_places:
+            # What is not real lands past the row's end, where the tokens that come next will overwrite it.
+            steps_T, heads_H = (torch.arange(n, device=buffer.device) for n in (self.n_tokens, heads))
+            heads_NH = self.paths_N[:, None] * heads + heads_H
+            places_NHT = (heads_NH * length + self.starts_N[:, None])[..., None] + steps_T
+            self._known_places[heads, length] = places_NHT.flatten()
+        return self._known_places[heads, length]
 
     def get(self, name: str, first: Tensor) -> Tensor:
         """What a name holds for these paths [N,…]; `first` [N,…] for those without a token yet."""
@@ -200,7 +226,7 @@ class Rows:
 
     def last(self, x_NTD: Tensor) -> Tensor:
         """The part of each row's last real token [N,D]."""
-        if self.uniform_start is not None:
+        if self.uniform_start is not None or self.n_tokens == 1:
             return x_NTD[:, -1]
         return x_NTD[torch.arange(len(x_NTD), device=x_NTD.device), self.counts_N - 1]
 

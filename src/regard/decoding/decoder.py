@@ -60,7 +60,7 @@ class Decoder:
         *,
         paths: int = 64,
         sources: int | None = None,
-        capacity: int = 32,
+        capacity: int = 16,
     ) -> None:
         self._model, self._special = model, special
         sources = paths if sources is None else sources

@@ -11,13 +11,14 @@ from torch import Tensor
 from regard.decoding.finished import Finished
 from regard.decoding.paths import Paths
 from regard.decoding.request import SpecialTokens
+from regard.decoding.top_continuations import best_token
 
 Choose = Callable[[Tensor, Paths], Tensor]
 """From log-probabilities [N,V] and the paths they continue, the next token of each [N]."""
 
 
 def most_probable(log_probs_NV: Tensor, _: Paths) -> Tensor:
-    return log_probs_NV.argmax(-1)
+    return best_token(log_probs_NV)
 
 
 class IndependentPaths:
@@ -34,8 +35,10 @@ class IndependentPaths:
         index_N, log_probs_NV, paths = self._opened(log_probs_NV, paths)
         token_N = self._choose(log_probs_NV, paths)
         gain_N = log_probs_NV.gather(1, token_N[:, None])[:, 0]
-        on_N = self._retire(paths, token_N, gain_N)
         total_N = paths.log_prob_N + gain_N
+        on_N = self._retire(paths, token_N, gain_N)
+        if on_N is None:
+            return index_N, paths.extend(token_N, total_N)
         return index_N[on_N], paths.at(on_N).extend(token_N[on_N], total_N[on_N])
 
     def _opened(self, log_probs_NV: Tensor, paths: Paths) -> tuple[Tensor, Tensor, Paths]:
@@ -52,13 +55,16 @@ class IndependentPaths:
         copy_N[copy_N < 0] = copies
         return index_N, log_probs_NV[index_N], paths.having("copy", copy_N)
 
-    def _retire(self, paths: Paths, token_N: Tensor, gain_N: Tensor) -> Tensor:
-        """Add the paths that end here to the finished ones; return which go on [N]."""
+    def _retire(self, paths: Paths, token_N: Tensor, gain_N: Tensor) -> Tensor | None:
+        """Add the paths that end here to the finished ones; return which go on [N], or None where all do."""
         stuck_N = gain_N == -math.inf
         ended_N = self._special.is_end(token_N) & ~stuck_N
         full_N = (paths.limit_N == paths.length_N + 1) & ~ended_N & ~stuck_N
+        on_N = ~(ended_N | full_N | stuck_N)
+        if bool(on_N.all()):
+            return None
         total_N = paths.log_prob_N + gain_N
         self._finished.add(paths.at(ended_N).ending(total_N[ended_N]), ended=True)
         self._finished.add(paths.at(full_N).extend(token_N[full_N], total_N[full_N]), ended=False)
         self._finished.add(paths.at(stuck_N), ended=False)
-        return ~(ended_N | full_N | stuck_N)
+        return on_N

@@ -90,7 +90,7 @@ class Paths:
             return self
         end_N = self.length_N + 1
         tokens_NT = F.pad(self.tokens_NT, (0, 1), value=NONE)
-        tokens_NT[torch.arange(len(self), device=end_N.device), end_N] = token_N
+        tokens_NT.scatter_(1, end_N[:, None], token_N[:, None])
         facts_NF = self.facts_NF.clone()
         facts_NF[:, _FACTS.index("length")] = end_N
         return Paths(facts_NF, tokens_NT[:, : int(end_N.max()) + 1], log_prob_N, self.cover_NK)

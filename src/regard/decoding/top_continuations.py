@@ -38,6 +38,21 @@ def top_continuations(log_probs_NV: Tensor, before_N: Tensor, n_rows: int, count
     return TopContinuations(log_prob_RC, place_RC // vocab, place_RC % vocab)
 
 
+def best_token(log_probs_NV: Tensor) -> Tensor:
+    """The most probable token of each path [N], the first of equals: `argmax`, made several times quicker."""
+    n_paths, vocab = log_probs_NV.shape
+    n_chunks = vocab // _CHUNK
+    if n_paths == 1 or n_chunks < _MANY:
+        return log_probs_NV.argmax(-1)
+    chunks_NCS = log_probs_NV[:, : n_chunks * _CHUNK].unflatten(1, (n_chunks, _CHUNK))
+    peak_N, chunk_N = chunks_NCS.amax(-1).max(-1)
+    token_N = chunk_N * _CHUNK + chunks_NCS[torch.arange(n_paths, device=chunk_N.device), chunk_N].argmax(-1)
+    if vocab == n_chunks * _CHUNK:
+        return token_N
+    rest_N, place_N = log_probs_NV[:, n_chunks * _CHUNK :].max(-1)
+    return torch.where(rest_N > peak_N, place_N + n_chunks * _CHUNK, token_N)
+
+
 def _span(before_N: Tensor, n_rows: int, vocab: int, first: int) -> Tensor:
     """Places, in the flat [N·V], of every token from `first` on of each row's paths."""
     path_N, token_S = (torch.arange(*ends, device=before_N.device) for ends in ((0, len(before_N)), (first, vocab)))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.decoding import Search, beam
-from regard.decoding.top_continuations import top_continuations
+from regard.decoding.top_continuations import best_token, top_continuations
 
 ALPHAS = [0.0, 0.6, 1.0, 2.0]
 searches = st.builds(
@@ -140,3 +140,14 @@ def test_the_top_continuations_are_one_topk_over_paths_and_vocabulary(vocab, row
     flat = best.path_RC % width * vocab + best.token_RC
     assert torch.equal(flat[some], places[some])
     assert torch.equal(best.path_RC // width, torch.arange(rows)[:, None].expand_as(places))
+
+
+@pytest.mark.parametrize("vocab", [5, 1023, 1024, 3000, 10007])
+@pytest.mark.parametrize("rows", [1, 4])
+def test_the_best_token_is_the_first_of_the_most_probable(vocab, rows):
+    for best in ([0], [vocab - 1], [vocab // 2, vocab - 1], [1, vocab // 2]):
+        log_probs = torch.randn(rows, vocab).log_softmax(-1)
+        log_probs[:, best] = 0.0
+        assert best_token(log_probs).tolist() == [best[0]] * rows
+    log_probs = torch.randn(rows, vocab)
+    assert torch.equal(best_token(log_probs), log_probs.max(-1).indices)
