@@ -20,6 +20,9 @@ class TrainingConfig(Config):
     max_epochs: int | None = Field(None, gt=0)
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
     lr: float = Field(5e-4, gt=0)
+    lr_scales: dict[str, Annotated[float, Field(ge=0)]] = Field(
+        {}, description="factors of the learning rate by part of the model: {score: 0.1} slows down what is under score"
+    )
     betas: tuple[Share, Share] = (0.9, 0.98)
     eps: float = Field(1e-9, gt=0)
     momentum: float = Field(0.0, ge=0, lt=1, description="for sgd")

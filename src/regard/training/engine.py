@@ -171,7 +171,7 @@ class Engine:
         check_number("gradient", norm, step)
         rate = learning_rate(config.schedule, step, peak=config.lr, warmup=config.warmup, total=self._total)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["lr_scale"]
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.progress.step = step

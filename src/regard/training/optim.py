@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
 
-from regard.core.errors import WeightsError
+from regard.core.errors import UnknownName, WeightsError
 from regard.training.config import TrainingConfig
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """Matrices decay, vectors (biases, norms) do not. The fused kernels update all tensors in one pass."""
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in trained if p.dim() >= 2], "weight_decay": config.weight_decay},
-        {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
-    ]
+    """Matrices decay, vectors (biases, norms) do not. The fused kernels update all tensors in one pass.
+
+    Each group says by how much its learning rate differs from the schedule's (`lr_scale`).
+    """
+    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    scales = _lr_scales(trained, config.lr_scales)
+    groups = []
+    for scale in dict.fromkeys([1.0, *scales.values()]):
+        chosen = [parameter for name, parameter in trained.items() if scales[name] == scale]
+        for decay, part in (
+            (config.weight_decay, [p for p in chosen if p.dim() >= 2]),
+            (0.0, [p for p in chosen if p.dim() < 2]),
+        ):
+            groups.append({"params": part, "weight_decay": decay, "lr_scale": scale})
     if config.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, fused=True)
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
     return kind(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=True)
+
+
+def _lr_scales(names: Iterable[str], scales: Mapping[str, float]) -> dict[str, float]:
+    """The factor of each parameter: that of the longest name in `scales` that it stands under, else 1."""
+    result = dict.fromkeys(names, 1.0)
+    unused = set(scales)
+    for name in result:
+        above = [part for part in scales if name == part or name.startswith(f"{part}.")]
+        unused.difference_update(above)
+        if above:
+            result[name] = scales[max(above, key=len)]
+    if unused:
+        raise UnknownName("part of the model in training.lr_scales", min(unused), _parts(result))
+    return result
+
+
+def _parts(names: Iterable[str]) -> list[str]:
+    """Every name that stands above a parameter, and the parameters."""
+    return list(dict.fromkeys(name.rsplit(".", cut)[0] for name in names for cut in range(name.count("."), -1, -1)))
 
 
 def state_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:

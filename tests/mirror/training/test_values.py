@@ -140,3 +140,13 @@ def test_fewer_than_two_checkpoints_are_no_average(make_engine):
     said = []
     assert average_checkpoints(engine.checkpoints, [2, 4], said.append) is None
     assert "update 2 is damaged" in said[0]
+
+
+def test_a_scaled_part_takes_so_much_smaller_steps(make_engine):
+    before, after = walked(make_engine, 1)
+    engine = make_engine("scaled", **PLAIN, max_steps=1, lr_scales={"encoder": 0.25, "decoder.0.cross": 0.0})
+    engine.run()
+    for name, parameter in engine.model.named_parameters():
+        scale = 0.25 if name.startswith("encoder.") else 0.0 if name.startswith("decoder.0.cross.") else 1.0
+        expected = before[name] + scale * (after[name] - before[name])
+        torch.testing.assert_close(parameter.detach(), expected, atol=1e-6, rtol=1e-5)
