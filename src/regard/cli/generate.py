@@ -13,6 +13,7 @@ from typing import Any
 
 from regard.cli._inputs import batches, opened, text_counter
 from regard.cli._progress import Progress
+from regard.cli._search import add_engine, use_engine
 from regard.cli._terminal import shown, shown_json
 
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
@@ -39,10 +40,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repetition-penalty", type=float, metavar="P", help="above 1, tokens that came before become less probable"
     )
+    add_engine(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     model: Any = opened(arguments.model)
+    use_engine(model, arguments)
     options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
     if arguments.beam is not None:
         options.setdefault("sample", False)

@@ -12,7 +12,7 @@ import sys
 
 from regard.cli._inputs import opened
 from regard.cli._progress import Progress
-from regard.cli._search import add_search, search_options
+from regard.cli._search import add_engine, add_search, search_options, use_engine
 from regard.cli._terminal import shown, shown_json
 
 
@@ -21,6 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alignments", metavar="FILE", help="also write what each word looked at, as JSON lines")
     parser.add_argument("--json", action="store_true", help="write JSON lines with scores")
     add_search(parser)
+    add_engine(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -28,6 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     model, options = opened(arguments.model), search_options(arguments)
     model.translate([], **options)  # refuses models that do not translate, and bad options, before anything is read
+    use_engine(model, arguments)
     several = options.get("nbest", model.stored.search.nbest) > 1
     alignments = open(arguments.alignments, "w", encoding="utf-8") if arguments.alignments else None  # noqa: SIM115
     number = 0

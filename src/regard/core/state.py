@@ -170,17 +170,20 @@ class Rows:
 
     def extend(self, name: str, new_NHTE: Tensor) -> Tensor:
         """Write what the new tokens add and return everything so far [N,H,K,E]; K is the longest row's length."""
+        buffer = self.room(name, *new_NHTE.shape[1::2], like=new_NHTE)
+        if self.uniform_start is not None:
+            buffer[self._index, :, self.uniform_start : self.n_keys] = new_NHTE
+        else:
+            buffer.view(-1, buffer.shape[-1]).index_copy_(0, self._places(buffer), new_NHTE.flatten(0, 2))
+        return buffer[self._index, :, : self.n_keys]
+
+    def room(self, name: str, heads: int, width: int, *, like: Tensor) -> Tensor:
+        """The memory [P,H,C,E] of all slots, with room for the new tokens, for those who write to it themselves."""
         cell = self.state._of_tokens.get(self._prefix + name)
         if cell is None:
-            heads, _, width = new_NHTE.shape[1:]
             shape = len(self.state.lengths_P), heads, self.state.capacity, width
-            cell = self.state._of_tokens[self._prefix + name] = _Cell(new_NHTE.new_zeros(shape), dim=2)
-        if self.uniform_start is not None:
-            cell.buffer[self._index, :, self.uniform_start : self.n_keys] = new_NHTE
-        else:
-            places = self._places(cell.buffer)
-            cell.buffer.view(-1, cell.buffer.shape[-1]).index_copy_(0, places, new_NHTE.flatten(0, 2))
-        return cell.buffer[self._index, :, : self.n_keys]
+            cell = self.state._of_tokens[self._prefix + name] = _Cell(like.new_zeros(shape), dim=2)
+        return cell.buffer
 
     def _places(self, buffer: Tensor) -> Tensor:
         """Where the new tokens go in a buffer [P,H,K,E] without its shape [N·H·T]: alike for all layers of a model."""
@@ -216,13 +219,16 @@ class Rows:
 
     def of_sources(self, name: str) -> Tensor:
         """What belongs to the sources of these paths [R,…], no longer than the longest of them."""
+        return self.source_room(name)[self.groups.index]
+
+    def source_room(self, name: str) -> Tensor:
+        """The memory of all sources, no longer than the longest that these paths read from."""
         cell = self.state._of_sources.get(name)
         if cell is None:
             raise UnknownName("tensor of the sources", name, self.state._of_sources)
-        part = cell.buffer
-        if cell.dim is not None:
-            part = part.narrow(cell.dim, 0, max(cell.lengths[source] for source in self.groups.sources))
-        return part[self.groups.index]
+        if cell.dim is None:
+            return cell.buffer
+        return cell.buffer.narrow(cell.dim, 0, max(cell.lengths[source] for source in self.groups.sources))
 
     def last(self, x_NTD: Tensor) -> Tensor:
         """The part of each row's last real token [N,D]."""

@@ -113,6 +113,11 @@ _watchers: ContextVar[tuple[Record, ...]] = ContextVar("regard_watchers", defaul
 _changes: ContextVar[tuple[tuple[str, Change], ...]] = ContextVar("regard_changes", default=())
 
 
+def watched() -> bool:
+    """Whether anybody watches or changes results here."""
+    return bool(_watchers.get() or _changes.get())
+
+
 @contextlib.contextmanager
 def watch(
     sites: str | Sequence[str] = "*",

@@ -145,6 +145,10 @@ class Transformer(nn.Module):
             x = block(x, mask=mask)
         return self.encoder_norm(x)
 
+    def embed(self, target: Tensor, positions: Tensor) -> Tensor:
+        """The vectors that the first decoder block reads."""
+        return cast(Tensor, self.dropout(self.target_position.embed(self.target_embedding(target), positions)))
+
     def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """The logits that a decoder block's output would give if it were the last."""
         return self.output(self.decoder_norm(hidden))
@@ -182,8 +186,7 @@ class Transformer(nn.Module):
             positions, mask = torch.arange(target.shape[1], device=target.device), causal()
         else:
             positions, mask = step_positions(rows)
-        x = self.dropout(self.target_position.embed(self.target_embedding(target), positions))
-        x = taps.point("decoder.input", x, "prefix")
+        x = taps.point("decoder.input", self.embed(target, positions), "prefix")
         for index, (block, memory) in enumerate(zip(self.decoder, prepared, strict=True)):
             layer = None if rows is None else rows.sub(f"{index}.self")
             x = block(x, memory, mask=mask, memory_mask=memory_mask, positions=positions, rows=layer)

@@ -13,7 +13,8 @@ from regard.core.errors import DataError, LengthError, UsageError
 from regard.decoding import Search, decode
 from regard.explain import Subject
 from regard.pipelines import _subjects as subjects
-from regard.pipelines._loaded import Loaded, check_length, check_texts
+from regard.pipelines._generation import Generates
+from regard.pipelines._loaded import check_length, check_texts
 from regard.pipelines._verbs import verb
 
 _NONE = -1
@@ -32,7 +33,7 @@ class Written:
     """True where the model's positions ended before `max_tokens` were written."""
 
 
-class LanguageModelPipeline(Loaded):
+class LanguageModelPipeline(Generates):
     """Goes on from prompts; a batch of prompts of any lengths gives what each gives alone."""
 
     usage = 'regard generate FOLDER --prompt "…"'
@@ -111,7 +112,7 @@ class LanguageModelPipeline(Loaded):
 
         `show` is given each new id as it comes, of whichever row."""
         decoded = decode(
-            self.model,
+            self.decodable((options.max_length or options.max_extra) * len(rows) * options.beam),
             {},
             options,
             bos=[row[0] for row in rows],

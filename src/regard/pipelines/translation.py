@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard.core import taps
 from regard.core.batch import pad
+from regard.core.contracts import Decodable
 from regard.core.errors import LengthError, UsageError
 from regard.core.output import Output
 from regard.data.text import Specials, Tokenizer
@@ -18,7 +19,8 @@ from regard.decoding import Hypothesis, Search, decode
 from regard.explain import Subject
 from regard.pipelines import _subjects as subjects
 from regard.pipelines._alignment import Alignment, by_pieces, by_words
-from regard.pipelines._loaded import Loaded, check_length
+from regard.pipelines._generation import Generates
+from regard.pipelines._loaded import check_length
 from regard.pipelines._verbs import verb
 from regard.store import StoredModel
 
@@ -33,7 +35,7 @@ class Translation:
     tokens: list[int] = field(repr=False)
 
 
-class TranslationPipeline(Loaded):
+class TranslationPipeline(Generates):
     """`regard.load(folder)`: translates lists of lines in batches; results do not depend on how they are batched."""
 
     usage = 'echo "…" | regard translate FOLDER'
@@ -97,12 +99,13 @@ class TranslationPipeline(Loaded):
         begun = self.target_tokenizer.encode_batch(list(prefixes)) if prefixes is not None else None
         results: list[list[Translation]] = [[Translation("", 0.0, 0.0, [])] for _ in lines]
         # Neighbours in length share a batch; results go back to their own places.
+        model = self.decodable(sum(map(len, encoded)) * options.beam)
         full = sorted((i for i, line in enumerate(lines) if line.strip()), key=lambda i: len(encoded[i]))
         for start in range(0, len(full), rows):
             chosen = full[start : start + rows]
             numbers = [first + i for i in chosen]
             prefix = begun and [begun[i] for i in chosen]
-            decoded = self._decode(numbers, [encoded[i] for i in chosen], options, prefix, on_progress)
+            decoded = self._decode(model, numbers, [encoded[i] for i in chosen], options, prefix, on_progress)
             for place, hypotheses in zip(chosen, decoded, strict=True):
                 results[place] = [self._translation(hypothesis) for hypothesis in hypotheses]
             if on_progress is not None:
@@ -170,6 +173,7 @@ class TranslationPipeline(Loaded):
 
     def _decode(
         self,
+        model: Decodable,
         numbers: list[int],
         rows: list[list[int]],
         options: Search,
@@ -178,7 +182,7 @@ class TranslationPipeline(Loaded):
     ) -> list[list[Hypothesis]]:
         source, mask = self._source(rows)
         return decode(
-            self.model,
+            model,
             {"source": source, "source_mask": mask},
             options,
             bos=self._bos,

@@ -1,0 +1,58 @@
+"""Faster ways to run a model on a CPU, with the same results.
+
+    prepared = prepare(model, "float32")     # a Decodable for the slot decoder, in the model's place
+
+    plain     the model as it is: the reference
+    float32   packed weights and compiled kernels; the same tokens (docs/decisions/runtime.md)
+    int8      weights and activations as 8-bit integers, a quarter of the memory to read
+    auto      float32 where the kernels are there or the work is worth compiling them, else plain
+
+What cannot be prepared runs as `plain`; `Choice.reason` says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, get_args
+
+from regard.core.contracts import Decodable
+from regard.core.errors import UnknownName
+from regard.runtime.native import Missing, kernels
+from regard.runtime.prepared import Prepared, cannot
+from regard.runtime.products import PackedFloat, PackedInt8
+
+Engine = Literal["auto", "plain", "float32", "int8"]
+ENGINES: tuple[str, ...] = get_args(Engine)
+
+__all__ = ["ENGINES", "Choice", "Engine", "choose", "prepare"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What runs, and why it is not what was asked for, where it is not."""
+
+    model: Decodable
+    engine: str
+    reason: str | None = None
+
+
+def choose(model: Any, engine: str = "auto", *, patient: bool = True) -> Choice:
+    """The model prepared for an engine. Unless `patient`, `auto` does not wait for a compiler."""
+    if engine not in ENGINES:
+        raise UnknownName("engine", engine, ENGINES)
+    if engine == "plain":
+        return Choice(model, "plain")
+    reason = cannot(model)
+    if reason is not None:
+        return Choice(model, "plain", reason)
+    native = kernels(build=patient or engine != "auto")
+    if isinstance(native, Missing):
+        return Choice(model, "plain", native.reason)
+    pack = partial(PackedInt8 if engine == "int8" else PackedFloat, native)
+    return Choice(Prepared(model, pack, native), "int8" if engine == "int8" else "float32")
+
+
+def prepare(model: Any, engine: str = "auto") -> Decodable:
+    """A `Decodable` that runs the model with an engine, or the model itself where that cannot be."""
+    return choose(model, engine).model

@@ -1,0 +1,271 @@
+/* Three loops that decide how fast a model generates on a CPU: products with packed weights, in float32 and in int8,
+ * and the attention of new tokens over paths in slots. Plain C; the vectors are those of GCC and Clang.
+ *
+ * Weights [N,K] are packed into panels of COLUMNS outputs, so that a panel is read front to back, once for up to ROWS
+ * rows of x at a time:
+ *   float32   panel[k][column]
+ *   int8      panel[k / 4][column][k % 4], four neighbouring inputs together, as the dot-product instructions want them
+ * The last panel is filled up with zeros.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#if defined(__AVX512VNNI__)
+#include <immintrin.h>
+#endif
+
+#define COLUMNS 64
+#define LANES 16
+#define VECTORS (COLUMNS / LANES)
+#define ROWS 6
+#define SMALL 60000 /* products with fewer multiplications are not worth a second thread */
+
+typedef float floats __attribute__((vector_size(4 * LANES)));
+typedef int32_t ints __attribute__((vector_size(4 * LANES)));
+typedef float loose_floats __attribute__((vector_size(4 * LANES), aligned(4)));
+
+int kernel_version(void) { return 2; }
+int kernel_has_vnni(void) {
+#if defined(__AVX512VNNI__)
+    return 1;
+#else
+    return 0;
+#endif
+}
+
+/* y[row][column] = sum + bias + residual, for the columns that exist. */
+static void finish(const floats *sums, int64_t row, int64_t first, int64_t n, const float *bias, const float *residual,
+                   float *y, int64_t ldy) {
+    float *out = y + row * ldy + first;
+    const float *add = residual ? residual + row * ldy + first : 0;
+    int64_t width = n - first < COLUMNS ? n - first : COLUMNS;
+    if (width == COLUMNS) {
+        for (int v = 0; v < VECTORS; v++) {
+            floats sum = sums[v];
+            if (bias) sum += *(const loose_floats *)(bias + first + v * LANES);
+            if (add) sum += *(const loose_floats *)(add + v * LANES);
+            *(loose_floats *)(out + v * LANES) = sum;
+        }
+        return;
+    }
+    const float *parts = (const float *)sums;
+    for (int64_t c = 0; c < width; c++) out[c] = parts[c] + (bias ? bias[first + c] : 0) + (add ? add[c] : 0);
+}
+
+static inline __attribute__((always_inline)) void float_rows(const int rows, const float *x, int64_t k, const float *panel,
+                                                             floats sums[ROWS][VECTORS]) {
+    floats total[ROWS][VECTORS];
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < VECTORS; v++) total[r][v] = (floats){0};
+    for (int64_t i = 0; i < k; i++) {
+        const floats *w = (const floats *)(panel + i * COLUMNS);
+        for (int r = 0; r < rows; r++) {
+            const float value = x[r * k + i];
+            for (int v = 0; v < VECTORS; v++) total[r][v] += value * w[v];
+        }
+    }
+    memcpy(sums, total, sizeof(floats) * VECTORS * rows);
+}
+
+/* y [M,N] = x [M,K] packed(W) + bias + residual [M,N]; bias and residual may be null. x has no gaps between rows. */
+void product_float(const float *x, int64_t m, int64_t k, const float *packed, int64_t n, const float *bias,
+                   const float *residual, float *y) {
+    const int64_t panels = (n + COLUMNS - 1) / COLUMNS;
+#pragma omp parallel for schedule(static) if (m * k * n > SMALL)
+    for (int64_t p = 0; p < panels; p++) {
+        const float *panel = packed + p * k * COLUMNS;
+        for (int64_t row = 0; row < m; row += ROWS) {
+            floats sums[ROWS][VECTORS];
+            const float *part = x + row * k;
+            const int rows = m - row < ROWS ? (int)(m - row) : ROWS;
+            switch (rows) {
+                case 1: float_rows(1, part, k, panel, sums); break;
+                case 2: float_rows(2, part, k, panel, sums); break;
+                case 3: float_rows(3, part, k, panel, sums); break;
+                case 4: float_rows(4, part, k, panel, sums); break;
+                case 5: float_rows(5, part, k, panel, sums); break;
+                default: float_rows(6, part, k, panel, sums);
+            }
+            for (int r = 0; r < rows; r++) finish(sums[r], row + r, p * COLUMNS, n, bias, residual, y, n);
+        }
+    }
+}
+
+void pack_float(const float *w, int64_t n, int64_t k, float *packed) {
+    const int64_t panels = (n + COLUMNS - 1) / COLUMNS;
+#pragma omp parallel for schedule(static)
+    for (int64_t p = 0; p < panels; p++)
+        for (int64_t i = 0; i < k; i++)
+            for (int64_t c = 0; c < COLUMNS; c++) {
+                const int64_t column = p * COLUMNS + c;
+                packed[(p * k + i) * COLUMNS + c] = column < n ? w[column * k + i] : 0;
+            }
+}
+
+/* ---- int8: x ≈ (q − 128)·scale by row, W ≈ w·scale by output ---- */
+
+/* Each output's weights as int8 with a scale of its own; `sums` are 128 · Σ w, which the offset of x adds to each. */
+void pack_int8(const float *w, int64_t n, int64_t k, int8_t *packed, float *scales, int32_t *sums) {
+    const int64_t groups = (k + 3) / 4, panels = (n + COLUMNS - 1) / COLUMNS;
+#pragma omp parallel for schedule(static)
+    for (int64_t p = 0; p < panels; p++) {
+        int8_t *panel = packed + p * groups * COLUMNS * 4;
+        memset(panel, 0, groups * COLUMNS * 4);
+        for (int64_t c = 0; c < COLUMNS; c++) {
+            const int64_t column = p * COLUMNS + c;
+            scales[column] = 1;
+            sums[column] = 0;
+            if (column >= n) continue;
+            float largest = 0;
+            for (int64_t i = 0; i < k; i++) largest = fmaxf(largest, fabsf(w[column * k + i]));
+            const float scale = largest > 0 ? largest / 127 : 1;
+            scales[column] = scale;
+            for (int64_t i = 0; i < k; i++) {
+                const int8_t value = (int8_t)lrintf(w[column * k + i] / scale);
+                panel[(i / 4 * COLUMNS + c) * 4 + i % 4] = value;
+                sums[column] += 128 * value;
+            }
+        }
+    }
+}
+
+static float quantize_row(const float *x, int64_t k, uint8_t *q) {
+    float largest = 0;
+    for (int64_t i = 0; i < k; i++) largest = fmaxf(largest, fabsf(x[i]));
+    const float scale = largest > 0 ? largest / 127 : 1, inverse = 1 / scale;
+    for (int64_t i = 0; i < k; i++) q[i] = (uint8_t)((int32_t)nearbyintf(x[i] * inverse) + 128);
+    for (int64_t i = k; i % 4; i++) q[i] = 0; /* its weights are 0 */
+    return scale;
+}
+
+static inline __attribute__((always_inline)) void int8_rows(const int rows, const uint8_t *q, int64_t groups,
+                                                            const int8_t *panel, ints sums[ROWS][VECTORS]) {
+    ints total[ROWS][VECTORS];
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < VECTORS; v++) total[r][v] = (ints){0};
+    for (int64_t g = 0; g < groups; g++) {
+        const int8_t *w = panel + g * COLUMNS * 4;
+        for (int r = 0; r < rows; r++) {
+            const uint8_t *four = q + (r * groups + g) * 4;
+#if defined(__AVX512VNNI__)
+            int32_t bytes;
+            memcpy(&bytes, four, 4);
+            const __m512i x = _mm512_set1_epi32(bytes);
+            for (int v = 0; v < VECTORS; v++)
+                total[r][v] = (ints)_mm512_dpbusd_epi32((__m512i)total[r][v], x, _mm512_loadu_si512(w + v * 64));
+#else
+            for (int v = 0; v < VECTORS; v++)
+                for (int lane = 0; lane < LANES; lane++) {
+                    const int8_t *part = w + (v * LANES + lane) * 4;
+                    total[r][v][lane] += four[0] * part[0] + four[1] * part[1] + four[2] * part[2] + four[3] * part[3];
+                }
+#endif
+        }
+    }
+    memcpy(sums, total, sizeof(ints) * VECTORS * rows);
+}
+
+/* As product_float. `q` [M, 4·⌈K/4⌉] and `row_scales` [M] are room to work in. */
+void product_int8(const float *x, int64_t m, int64_t k, const int8_t *packed, const float *scales, const int32_t *offsets,
+                  int64_t n, const float *bias, const float *residual, float *y, uint8_t *q, float *row_scales) {
+    const int64_t groups = (k + 3) / 4, panels = (n + COLUMNS - 1) / COLUMNS;
+#pragma omp parallel if (m * k * n > 4 * SMALL)
+    {
+#pragma omp for schedule(static)
+        for (int64_t row = 0; row < m; row++) row_scales[row] = quantize_row(x + row * k, k, q + row * groups * 4);
+#pragma omp for schedule(static)
+        for (int64_t p = 0; p < panels; p++) {
+            const int8_t *panel = packed + p * groups * COLUMNS * 4;
+            const int64_t first = p * COLUMNS;
+            for (int64_t row = 0; row < m; row += ROWS) {
+                ints sums[ROWS][VECTORS];
+                const uint8_t *part = q + row * groups * 4;
+                const int rows = m - row < ROWS ? (int)(m - row) : ROWS;
+                switch (rows) {
+                    case 1: int8_rows(1, part, groups, panel, sums); break;
+                    case 2: int8_rows(2, part, groups, panel, sums); break;
+                    case 3: int8_rows(3, part, groups, panel, sums); break;
+                    case 4: int8_rows(4, part, groups, panel, sums); break;
+                    case 5: int8_rows(5, part, groups, panel, sums); break;
+                    default: int8_rows(6, part, groups, panel, sums);
+                }
+                for (int r = 0; r < rows; r++) {
+                    floats values[VECTORS];
+                    for (int v = 0; v < VECTORS; v++) {
+                        const int64_t at = first + v * LANES;
+                        const ints whole = sums[r][v] - *(const ints *)(offsets + at);
+                        values[v] = __builtin_convertvector(whole, floats) * *(const floats *)(scales + at) *
+                                    row_scales[row + r];
+                    }
+                    finish(values, row + r, first, n, bias, residual, y, n);
+                }
+            }
+        }
+    }
+}
+
+/* ---- attention of one new token of each path ---- */
+
+static inline float dot(const float *a, const float *b, int64_t e) {
+    float sum = 0;
+    for (int64_t i = 0; i < e; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+/* Where the numbers of a tensor [rows, heads, tokens, E] stand: how far it is from row to row and from head to head.
+ * Tokens follow one another. */
+typedef struct {
+    const float *numbers;
+    int64_t row, head;
+} Part;
+
+typedef struct {
+    Part query;                 /* [N,H,·,E]: one token a row */
+    Part new_keys, new_values;  /* [N,G,·,E]: written as the last token of each row's slot, where given */
+    Part keys, values;          /* [P,G,C,E] */
+    float *context;             /* [N,H,E] */
+    float *room;                /* [N,H,int64_test]: the weights */
+    const int64_t *slots;       /* [N]: the row of keys that row n reads */
+    const int64_t *first, *last; /* [N]: it reads the tokens first <= t < last; `first` may be null, for 0 */
+    const uint8_t *allowed;     /* [P,·]: 0 forbids a token; may be null */
+    int64_t allowed_row, rows, heads, key_heads, width, int64_test;
+    float scale;
+} Attention;
+
+/* The context of one new token of each path. Heads of the query share the key heads h * G / H. A row that may see
+ * nothing gets zeros. */
+void attend_paths(const Attention *a) {
+    const int64_t n = a->rows, h = a->heads, g = a->key_heads, e = a->width;
+    int64_t work = 0;
+    for (int64_t row = 0; row < n; row++) work += a->last[row] * h * e;
+#pragma omp parallel for collapse(2) schedule(static) if (work > SMALL)
+    for (int64_t row = 0; row < n; row++)
+        for (int64_t group = 0; group < g; group++) {
+            const int64_t slot = a->slots[row], last = a->last[row], first = a->first ? a->first[row] : 0;
+            float *keys = (float *)a->keys.numbers + slot * a->keys.row + group * a->keys.head;
+            float *values = (float *)a->values.numbers + slot * a->values.row + group * a->values.head;
+            if (a->new_keys.numbers) {
+                const float *key = a->new_keys.numbers + row * a->new_keys.row + group * a->new_keys.head;
+                const float *value = a->new_values.numbers + row * a->new_values.row + group * a->new_values.head;
+                memcpy(keys + (last - 1) * e, key, sizeof(float) * e);
+                memcpy(values + (last - 1) * e, value, sizeof(float) * e);
+            }
+            const uint8_t *open = a->allowed ? a->allowed + slot * a->allowed_row : 0;
+            for (int64_t head = group * h / g; head < (group + 1) * h / g; head++) {
+                const float *query = a->query.numbers + row * a->query.row + head * a->query.head;
+                float *out = a->context + (row * h + head) * e, *weights = a->room + (row * h + head) * a->int64_test;
+                float largest = -INFINITY, sum = 0;
+                for (int64_t t = first; t < last; t++) {
+                    weights[t] = open && !open[t] ? -INFINITY : a->scale * dot(query, keys + t * e, e);
+                    largest = weights[t] > largest ? weights[t] : largest;
+                }
+                memset(out, 0, sizeof(float) * e);
+                if (largest == -INFINITY) continue;
+                for (int64_t t = first; t < last; t++) sum += weights[t] = expf(weights[t] - largest);
+                for (int64_t t = first; t < last; t++) {
+                    const float weight = weights[t] / sum;
+                    for (int64_t i = 0; i < e; i++) out[i] += weight * values[t * e + i];
+                }
+            }
+        }
+}
