@@ -136,9 +136,9 @@ UNK = piece(b"<unk>", 2)
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "without one for the unknown"),
-        (message(piece(b"a")), "1 pieces without one for the unknown"),
-        (message(UNK, piece(b"a"), piece(b"a")), "stands twice"),
+        (b"", "no unknown piece"),
+        (message(piece(b"a")), "1 pieces and no unknown piece"),
+        (message(UNK, piece(b"a"), piece(b"a")), "duplicate piece"),
         (message(UNK, piece(b"\xff")), "not UTF-8"),
         (message(UNK, piece(b"a", score=b"\0\0\xc0\x7f")), "not finite"),
         (message(UNK, piece(b"")), "without text"),
