@@ -1,4 +1,4 @@
-"""Optimizers, and their state as named tensors that can be stored and put back bit for bit."""
+"""Optimizers, and their state as named tensors that can be stored and restored bit for bit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.training.config import TrainingConfig
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """Matrices decay, vectors (biases, norms) do not. The fused kernels update all tensors in one pass."""
+    """Weight decay applies to matrices, not to vectors (biases, norms). Fused kernels update all tensors at once."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in trained if p.dim() >= 2], "weight_decay": config.weight_decay},
@@ -40,5 +40,5 @@ def restore_state(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: M
     for name, tensor in tensors.items():
         kind, _, parameter = name.partition("/")
         if parameter not in parameters:
-            raise WeightsError(f"the checkpoint's optimizer knows a parameter {parameter!r} that the model lacks")
+            raise WeightsError(f"the checkpoint's optimizer has a parameter {parameter!r} that the model lacks")
         optimizer.state[parameters[parameter]][kind] = tensor.clone()
