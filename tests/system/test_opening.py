@@ -20,7 +20,7 @@ from regard.store.formats import hf as hf_format
 def test_a_folder_without_a_tokenizer(gpt2, tmp_path, capsys):
     folder = hf(make_pipeline(replace(gpt2.stored, source_tokenizer=None, target_tokenizer=None)), tmp_path / "m")
     assert regard.load(folder)(torch.tensor([[5, 6]])).logits.shape == (1, 2, gpt2.config.vocab_size)
-    assert "came without a tokenizer" in fails(capsys, "generate", folder, "--prompt", "the")
+    assert "has no tokenizer" in fails(capsys, "generate", folder, "--prompt", "the")
 
 
 def test_a_truncated_shard_and_a_missing_one(gpt2, tmp_path, capsys):
@@ -191,7 +191,7 @@ def test_a_recurrent_translator_has_no_counterpart(tmp_path):
         "d_hidden": 8,
     }
     model = make_pipeline(stored("seq2seq", "translation", sizes, {}, tokenizer))
-    with pytest.raises(RegardError, match="a seq2seq has no counterpart"):
+    with pytest.raises(RegardError, match="a seq2seq does not exist in the other library"):
         hf_format.save(tmp_path, model.stored)
 
 
