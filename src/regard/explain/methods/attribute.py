@@ -192,7 +192,7 @@ def _of_answer(trace: Trace, how: str, row: int, steps: int, baseline: str) -> R
         total = sum(float(part.double().sum()) for part in parts.values())
         data["completeness_error"] = total - (whole - empty)
         error = abs(data["completeness_error"])
-        statements.append(f"The parts sum to {total:.4f}; the two scores differ by that to {error:.1e} (completeness).")
+        statements.append(f"The parts sum to {total:.4f}, {error:.1e} off the change of the score (completeness).")
         if error > 0.05 * abs(whole - empty):
             statements.append(f"This error is large: use more than {steps} steps (--steps).")
     title = f"Attribution of the answer of {trace.model}: {looked_at(trace, row)}"
