@@ -177,9 +177,7 @@ def test_invalid_utf8_on_standard_input_is_told(translator, tmp_path):
     done = subprocess.run(words, input=text, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(b"\n") == 3
-    assert "regard: note: 2 lines of standard input were not UTF-8; invalid bytes became" in (
-        done.stderr.decode()
-    )
+    assert "regard: note: 2 lines of standard input were not UTF-8; invalid bytes became" in (done.stderr.decode())
     words = [sys.executable, "-m", "regard", "explain", str(tmp_path / "m"), "-", "the", "--json"]
     done = subprocess.run(words, input=text, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -64,7 +64,7 @@ class LabelledImages:
         shares, values = levels / levels.sum(1, keepdims=True), np.arange(256) / 255
         mean = shares @ values
         spread = np.sqrt(np.maximum(shares @ values**2 - mean**2, 0))
-        # A constant colour has standard deviation 0, which cannot divide.
+        # The standard deviation of a constant colour is 0, and we divide by it.
         kept = np.where(spread > 1e-4, spread, 1.0)
         return tuple(round(float(value), 4) for value in mean), tuple(round(float(value), 4) for value in kept)
 

@@ -91,7 +91,7 @@ def answers(
 
 
 def best_span(logits: Tensor, window: Window, longest: int) -> tuple[float, int, int]:
-    """The score of the best span in a window's context, and its first and last character."""
+    """The score of the best span in a window's context, and the beginning and end of its characters."""
     count = len(window.offsets)
     if count == 0:
         return float("-inf"), 0, 0

@@ -1,7 +1,7 @@
 """Sentence embeddings whose cosine measures similarity (Reimers & Gurevych 2019).
 
     cosine        (cos(u, v) − score)²: scores from 0 to 1, such as those of the STS benchmark
-    contrastive   − log softmax_j (cos(u_i, v_j) / τ) at j = i, and the same from v to u: each pair is told apart
+    contrastive   − log softmax_j (cos(u_i, v_j) / τ) at j = i, and the same from v to u: each pair is separated
                   from the others of the batch (Henderson et al. 2017; both directions as in Radford et al. 2021)
 
 Where we differ: other pairs of the batch with exactly the same text as the right one are not counted as wrong answers.

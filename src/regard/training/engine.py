@@ -130,7 +130,7 @@ class Engine:
         self._checkpoint()
 
     def _mark(self) -> None:
-        """Record a checkpoint to average: without validation, the regular checkpoints and the last one."""
+        """Without validation, mark this update's checkpoint as one to average."""
         if self.validate is None and self.config.average > 1 and self.progress.step not in self.progress.validated:
             self.progress.validated = [*self.progress.validated, self.progress.step][-self.config.average :]
             self._written = -1

@@ -158,7 +158,7 @@ def _result(tokens: Sample, parts: Division, hits: dict[Key, int], asked: str) -
             {"layer": layer, "among": where, "map": kind, "distance": by, "recovered": hit, "tokens": count,
              "share": hit / count, "interval": [low, high]}
         )  # fmt: skip
-    note = "from … to: 95 % interval (Wilson), which assumes independent tokens; tokens of a sentence are not quite"
+    note = "from … to: 95 % interval (Wilson), which assumes independent tokens; in a sentence they are not quite"
     columns = ["layer", "among", "map", "distance", "recovered %", "from", "to"]
     panels.append(Table("Tokens recovered", columns, rows, note=note))
     data: dict[str, Any] = {

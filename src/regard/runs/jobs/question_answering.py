@@ -27,7 +27,7 @@ class QuestionAnsweringData(Config):
     max_len: int = Field(384, ge=32, description="tokens per row, question and special tokens included")
     overlap: int = Field(128, ge=0, description="tokens that two windows of a long text share, at most ¾ of a window")
     max_answer: int = Field(30, gt=0, description="tokens of the longest answer")
-    threshold: float = Field(0.0, description="no answer is given if its score is this much above the best answer's")
+    threshold: float = Field(0.0, description="the empty answer wins if it beats the best span by more")
     max_rows: int | None = Field(None, gt=0, description="most windows per batch")
 
     @model_validator(mode="after")

@@ -167,7 +167,7 @@ def _save_tokenizers(folder: Path, source: Tokenizer | None, target: Tokenizer |
 
 
 def _add_labels(options: dict[str, Any], config: Mapping[str, Any], kind: type[Config], most: int) -> dict[str, Any]:
-    """Move the class names out of the options, and their number in."""
+    """Set `n_labels` in the options; return the class names and how to read the logits."""
     classifies = options["head"] in ("classes", "token_classes") if "head" in options else "n_labels" not in options
     if "n_labels" not in kind.model_fields or not classifies:
         return {}

@@ -147,7 +147,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             if size is None:
                 raise _Damage(f"a field of kind {kind}")
             if size > len(data) - at:
-                raise _Damage(f"{size} bytes wanted where {len(data) - at} are left")
+                raise _Damage(f"{size} bytes expected where {len(data) - at} are left")
             value, at = data[at : at + size], at + size
         yield field, value
 
