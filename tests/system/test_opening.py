@@ -56,7 +56,7 @@ def test_pickles_are_refused_with_a_way_out(gpt2, tmp_path, capsys):
     said = fails(capsys, "generate", folder, "--prompt", "the")
     assert "pytorch_model.bin" in said
     assert "save_pretrained" in said
-    assert "no model" in fails(capsys, "generate", folder / "pytorch_model.bin", "--prompt", "the")
+    assert "not a model" in fails(capsys, "generate", folder / "pytorch_model.bin", "--prompt", "the")
 
 
 def test_code_in_a_folder_is_reported_and_never_run(gpt2, tmp_path):
