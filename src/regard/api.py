@@ -1,4 +1,4 @@
-"""The verbs, for Python and the command line alike.
+"""The functions behind both the Python interface and the command line.
 
 model = regard.train("recipes/multi30k_en_de.yaml", out="out/de")
 model = regard.load("out/de")
@@ -56,10 +56,9 @@ __all__ = [
 
 
 def load(folder: str | Path) -> Any:
-    """Open a model: a folder of ours or of Hugging Face, or a llama2.c checkpoint.
+    """Load a model: a folder of ours or of Hugging Face, or a llama2.c checkpoint.
 
-    What comes back is a torch module with the verbs of its task: translate, generate, classify, answer, fill, embed,
-    similar.
+    Returns a torch module with the verbs of its task: translate, generate, classify, answer, fill, embed, similar.
     """
     return make_pipeline(load_model(Path(folder)))
 
@@ -74,7 +73,7 @@ def train(
     changes: Mapping[str, str] | None = None,
     quiet: bool = False,
 ) -> Any:
-    """Run a recipe (a YAML file or the same as a mapping) to its end, going on where an earlier run stopped."""
+    """Run a recipe (a YAML file, or its contents as a mapping) to its end, resuming where an earlier run stopped."""
     if isinstance(recipe, Mapping):
         parsed, place, folder = parse_recipe(configs.override(recipe, changes or {}), "recipe"), Path("out/run"), None
     else:
@@ -83,7 +82,7 @@ def train(
 
 
 def quickstart(out: str | Path) -> tuple[Translator, Callable[[], Any]]:
-    """Train the quickstart's model in a folder; it, and a function that scores it on expressions it has never seen."""
+    """Train the quickstart's model in a folder; return it, and a function that scores it on unseen expressions."""
     from regard.runs import quickstart as steps
 
     model = steps.train(Path(out))
@@ -98,16 +97,16 @@ def glue(folder: str | Path, data: str | Path | None = None, **options: Any) -> 
 
 
 def usage(folder: str | Path) -> str:
-    """A command to try a trained model with."""
+    """An example command for a trained model."""
     return pipeline_of(described_task(Path(folder))).usage.replace("FOLDER", str(folder))
 
 
 def convert(model: Loaded, folder: str | Path, *, to: str) -> list[str]:
     """Write a loaded model as a Hugging Face folder (`to="hf"`) or as one of ours (`to="regard"`).
 
-    Returns what of it cannot be said in that form, a line each."""
+    Returns what that format cannot store of it, one line each."""
     if to not in writable_formats():
-        raise UnknownName("form to convert to", to, writable_formats())
+        raise UnknownName("format to convert to", to, writable_formats())
     if Path(folder).exists() and (not Path(folder).is_dir() or any(Path(folder).iterdir())):
         raise DataError(f"{folder} exists already", remedy="Give a folder that does not exist, or remove it.")
     if to == "regard":
@@ -118,7 +117,7 @@ def convert(model: Loaded, folder: str | Path, *, to: str) -> list[str]:
 
 
 def write_vectors(parts: Sequence[Any], path: str | Path) -> tuple[int, int]:
-    """Vectors [N,D] in parts as one .npy file; its shape."""
+    """Write vectors [N,D], given in parts, as one .npy file; return its shape."""
     import numpy
     import torch
 
@@ -145,7 +144,7 @@ def write_alignment(
 
 
 def panels_for_terminal(result: Result, width: int) -> list[Any]:
-    """A result as things that the terminal can print."""
+    """A result as objects that the terminal can print."""
     from regard.views.terminal import panels_for_terminal
 
     return panels_for_terminal(result, width)

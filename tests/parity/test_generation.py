@@ -141,10 +141,10 @@ def test_what_is_not_supported_is_named_in_one_line(written, capsys):
         ({"repetition_penalty": 0}, "repetition_penalty"),
         ({"repetition_penalty": "much"}, "repetition_penalty"),
         ({"no_repeat_ngram_size": -1}, "no_repeat_ngram"),
-        ({"max_length": [3]}, "max_length is no number of tokens"),
-        ({"min_length": -2}, "min_length is no number of tokens"),
-        ({"bad_words_ids": [3]}, "bad_words_ids is no list of lists"),
-        ({"bad_words_ids": [["a"]]}, "bad_words_ids is no list of lists"),
+        ({"max_length": [3]}, "max_length is not a number of tokens"),
+        ({"min_length": -2}, "min_length is not a number of tokens"),
+        ({"bad_words_ids": [3]}, "bad_words_ids is not a list of lists"),
+        ({"bad_words_ids": [["a"]]}, "bad_words_ids is not a list of lists"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings, text, written):

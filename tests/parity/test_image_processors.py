@@ -105,5 +105,7 @@ def test_an_image_that_is_not_brought_to_size_is_refused(vit, tmp_path):
     (vit / "preprocessor_config.json").write_text(json.dumps({"do_resize": False}))
     loaded = regard.load(vit)
     assert loaded.form.pixel_values(images(0)).shape == (1, 3, 16, 16)
-    with pytest.raises(regard.core.errors.DataError, match="another size than this model reads: got .* expected 16"):
+    with pytest.raises(
+        regard.core.errors.DataError, match="does not have the size that this model reads: got .* expected 16"
+    ):
         loaded.form.pixel_values(images(1))

@@ -144,7 +144,7 @@ def test_a_trace_is_looked_at_without_the_model(trace, translator, tmp_path, cap
     assert told(capsys, trace, "--out", tmp_path / "x.html")
     said = fails(capsys, "explain", trace, "--method", "ablate")
     assert "runs the model again" in said
-    assert "holds its text already" in fails(capsys, "explain", trace, TEXT)
+    assert "already contains its text" in fails(capsys, "explain", trace, TEXT)
     assert "no such row" in fails(capsys, "explain", trace, "--row", "3")
     assert "needs a model" in fails(capsys, "explain", trace, "--method", "lengths", "--text", "x")
 
@@ -187,8 +187,8 @@ WRONG = {
     "an unknown method": (["{t}", "x", "--method", "nonsense"], "unknown method"),
     "a method without its name": (["{t}", "x", "--method"], "--method needs a value"),
     "an unknown option": (["{t}", "x", "--nonsense", "4"], "unknown option of maps"),
-    "a short option": (["{t}", "x", "-q"], "no option"),
-    "a word for a number": (["{t}", "x", "--row", "two"], "--row does not understand its value"),
+    "a short option": (["{t}", "x", "-q"], "not an option"),
+    "a word for a number": (["{t}", "x", "--row", "two"], "--row has an invalid value"),
     "no such site": (["{t}", "x", "--sites", "encoder.9"], "encoder.1.self"),
     "no such layer": (["{t}", "x", "--method", "attribute", "--layer", "encoder.9"], "unknown layer"),
     "no such input": (["{t}", "x", "--method", "attribute", "--inputs", "nowhere"], "unknown input"),
@@ -201,7 +201,7 @@ WRONG = {
     "no such row": (["{t}", "x", "--row", "4"], "no such row"),
     "no such row, ablated": (["{t}", "x", "--method", "ablate", "--row", "4"], "no such row"),
     "no such row, read": (["{t}", "x", "--method", "lens", "--row", "-1"], "no such row"),
-    "no probes": (["{t}", "x", "--method", "attribute", "--probes", "0"], "needs probes"),
+    "no probes": (["{t}", "x", "--method", "attribute", "--probes", "0"], "probes must be positive"),
     "fewer than none": (["{t}", "x", "--method", "gradients", "--probes", "-1"], "probes"),
     "no steps": (["{t}", "x", "--method", "attribute", "--how", "integrated", "--steps", "0"], "steps"),
     "no words": (["{t}", "x", "--method", "lens", "--top", "-1"], "top must be positive"),
@@ -217,14 +217,14 @@ WRONG = {
     "a file for a text": (["{t}", "{dir}/lines.txt"], "--file"),
     "an image for a text": (["{t}", "{image}"], "this model reads text"),
     "a text for an image": (["{v}", "a cat"], "cannot be read as an image"),
-    "a text file for an image": (["{v}", "{dir}/lines.txt"], "is no image"),
+    "a text file for an image": (["{v}", "{dir}/lines.txt"], "is not an image"),
     "two images": (["{v}", "{image}", "{image}"], "--file takes several"),
     "too long": (["{g}", TEXT * 9], "longer than this model can read"),
     "no attention": (["{n}", TEXT, TARGET], "no attention to look at"),
     "no self-attention": (["{s}", TEXT, TARGET, "--method", "rollout"], "no self-attention"),
     "no output layer": (["{b}", TEXT, "--method", "lens"], "no output layer"),
     "one sentence": (["{t}", TEXT, "--method", "identify"], "Give more texts"),
-    "no model folder": (["{dir}/nothing", "x"], "no model folder"),
+    "not a model folder": (["{dir}/nothing", "x"], "not a model folder"),
     "no trace": (["{dir}/nothing.trace"], "no file"),
     "no folder to write to": (["{t}", "x", "--out", "{dir}/nothing/x.html"], "there is no folder"),
     "no folder for a trace": (["{t}", "x", "--out", "{dir}/nothing/x.trace"], "there is no folder"),
@@ -285,4 +285,4 @@ def test_damaged_traces(trace, tmp_path, capsys):
     assert "damaged" in fails(capsys, "explain", trace)
     weights.write(tmp_path / "weights.safetensors", {"a": torch.ones(2)})
     (tmp_path / "weights.safetensors").rename(trace)
-    assert "is no trace" in fails(capsys, "explain", trace)
+    assert "is not a trace" in fails(capsys, "explain", trace)

@@ -173,7 +173,7 @@ def test_what_cannot_be_exported_is_refused_in_one_line(options, data, said, fil
 
 def test_a_recurrent_translator_is_refused_in_one_line(trained, tmp_path):
     line = one_line(run("convert", trained, tmp_path / "hf", "--to", "hf"), 2)
-    assert "seq2seq has no counterpart" in line
+    assert "seq2seq does not exist in the other library" in line
 
 
 def _multi30k(data, *, options, joint, steps):

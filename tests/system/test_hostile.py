@@ -48,14 +48,14 @@ def test_sizes_beyond_the_weights(bert, tmp_path, field, size):
 @pytest.mark.parametrize("size", [10**9, 10**18, -1, 0, "many", [3], None, 2.5, True])
 def test_numbers_of_labels(bert, tmp_path, size):
     folder = changed(hf(bert("classes", "classification"), tmp_path / "m"), num_labels=size, id2label=None)
-    with pytest.raises(ConfigError, match="num_labels is no number of classes"):
+    with pytest.raises(ConfigError, match="num_labels is not a number of classes"):
         regard.load(folder)
 
 
 @pytest.mark.parametrize("named", [["a"], "a", 7, {"x": "a"}, {"0": "a", "1e9": "b"}, {"0": ["a"], "": "b"}])
 def test_labels_that_are_no_mapping(bert, tmp_path, named):
     folder = changed(hf(bert("classes", "classification"), tmp_path / "m"), id2label=named)
-    with pytest.raises(ConfigError, match="id2label is not understood"):
+    with pytest.raises(ConfigError, match="id2label is invalid"):
         regard.load(folder)
 
 
@@ -116,7 +116,7 @@ ALIASES = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] 
 )
 def test_recipes_that_stand_for_more_than_they_say(text, tmp_path):
     (tmp_path / "bomb.yaml").write_text(text)
-    with pytest.raises(ConfigError, match="aliases stand for more than|too large|unconstructable|recursive"):
+    with pytest.raises(ConfigError, match="aliases expand to more than|too large|unconstructable|recursive"):
         read_config(tmp_path / "bomb.yaml")
 
 
@@ -177,9 +177,7 @@ def test_invalid_utf8_on_standard_input_is_told(translator, tmp_path):
     done = subprocess.run(words, input=text, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(b"\n") == 3
-    assert "regard: note: 2 lines of standard input were not UTF-8; what could not be read became" in (
-        done.stderr.decode()
-    )
+    assert "regard: note: 2 lines of standard input were not UTF-8; invalid bytes became" in (done.stderr.decode())
     words = [sys.executable, "-m", "regard", "explain", str(tmp_path / "m"), "-", "the", "--json"]
     done = subprocess.run(words, input=text, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -200,5 +198,5 @@ def test_a_llama2c_checkpoint_with_heads_of_one_number(tmp_path):
 
     path = tmp_path / "model.bin"
     path.write_bytes(struct.pack("<7i", 4, 8, 1, 4, 4, 5, 6) + os.urandom(4096))
-    with pytest.raises(DataError, match="is no model"):
+    with pytest.raises(DataError, match="is not a model"):
         regard.load(path)

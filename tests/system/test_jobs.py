@@ -150,7 +150,7 @@ def test_going_on_from_a_language_model(tmp_path, capsys):
         torch.testing.assert_close(second.model.state_dict()[name], tensor, atol=1e-4, rtol=0)
     assert regard.train(further, tmp_path / "second", quiet=True), "and again, where there is nothing left to do"
     regard.train(recipe, tmp_path / "first", changes={"training.max_steps": "120"}, quiet=True)
-    with pytest.raises(DataError, match="not those that this run began with"):
+    with pytest.raises(DataError, match="the training files have changed"):
         regard.train(further, tmp_path / "second", quiet=True)
 
 
@@ -162,7 +162,7 @@ def test_a_head_of_another_kind_starts_fresh(tmp_path, capsys):
     regard.train(recipe, tmp_path / "second")
     said = capsys.readouterr().out
     assert "new: classifier.weight, classifier.bias" in said
-    assert "left behind: classifier.weight, classifier.bias" in said
+    assert "not used: classifier.weight, classifier.bias" in said
     stored = store.load_model(tmp_path / "second")
     assert stored.extra["labels"] == ["blue", "green", "red"]
     assert stored.extra["image"] == store.load_model(tmp_path / "first").extra["image"]
@@ -170,15 +170,15 @@ def test_a_head_of_another_kind_starts_fresh(tmp_path, capsys):
     recipe = masked_lm(tmp_path, max_steps=1)
     recipe["model"], recipe["data"]["next_sentence"] = {"start": str(tmp_path / "bert")}, False
     regard.train(recipe, tmp_path / "words")
-    assert "left behind: pooler.weight" in capsys.readouterr().out
+    assert "not used: pooler.weight" in capsys.readouterr().out
 
 
 def test_what_cannot_be_gone_on_from(tmp_path):
     recipe = language_model(tmp_path, max_steps=1)
     regard.train(recipe, tmp_path / "first", quiet=True)
     for model, error, text in (
-        ({"size": "tiny"}, ConfigError, "has a name and a size already"),
-        ({"name": "llama"}, ConfigError, "has a name and a size already"),
+        ({"size": "tiny"}, ConfigError, "already sets the name and the size"),
+        ({"name": "llama"}, ConfigError, "already sets the name and the size"),
         ({"options": {"d_model": 64}}, WeightsError, r"another shape: got .*embedding\.weight"),
         ({"options": {"n_layer": 2}}, ConfigError, "n_layer is unknown: did you mean 'n_layers'"),
     ):
@@ -200,7 +200,7 @@ def test_what_cannot_be_gone_on_from(tmp_path):
         ({"data.contxt": "3"}, r"R: data\.contxt is unknown: did you mean 'context'"),
         ({"data.tokenizer.knd": "bpe"}, r"R: data\.tokenizer\.knd is unknown: did you mean 'kind'"),
         ({"data.train": "null"}, r"R: data\.train should be a valid string"),
-        ({"data.validation": "x"}, r"R: data: validation and validation_share"),
+        ({"data.validation": "x"}, r"R: data: give either validation or validation_share"),
         ({"model.nme": "gpt2"}, r"model\.nme is unknown"),
         ({"model": "gpt2"}, r"model should be"),
     ],
@@ -218,12 +218,12 @@ def test_wrong_recipes(change, text, tmp_path):
 def test_wrong_images(tmp_path):
     recipe = image_classification(tmp_path)
     for files in ({}, {"images": "a"}, {"folder": "a", "labels": "b"}, {"sprite": "a", "images": "b", "labels": "c"}):
-        with pytest.raises(ConfigError, match=r"data\.train: images are given as folder"):
+        with pytest.raises(ConfigError, match=r"data\.train: give images as folder"):
             parse_recipe({**recipe, "data": {**recipe["data"], "train": files}})
     with pytest.raises(ConfigError, match=r"data\.size is missing"):
         regard.train({**recipe, "data": {**recipe["data"], "size": None}}, tmp_path / "out", quiet=True)
     (tmp_path / "images" / "red" / "notes.txt").write_text("no image")
-    with pytest.raises(DataError, match=r"notes\.txt is no image"):
+    with pytest.raises(DataError, match=r"notes\.txt is not an image"):
         regard.train(recipe, tmp_path / "out", quiet=True)
 
 

@@ -20,7 +20,7 @@ from regard.store.formats import hf as hf_format
 def test_a_folder_without_a_tokenizer(gpt2, tmp_path, capsys):
     folder = hf(make_pipeline(replace(gpt2.stored, source_tokenizer=None, target_tokenizer=None)), tmp_path / "m")
     assert regard.load(folder)(torch.tensor([[5, 6]])).logits.shape == (1, 2, gpt2.config.vocab_size)
-    assert "came without a tokenizer" in fails(capsys, "generate", folder, "--prompt", "the")
+    assert "has no tokenizer" in fails(capsys, "generate", folder, "--prompt", "the")
 
 
 def test_a_truncated_shard_and_a_missing_one(gpt2, tmp_path, capsys):
@@ -56,7 +56,7 @@ def test_pickles_are_refused_with_a_way_out(gpt2, tmp_path, capsys):
     said = fails(capsys, "generate", folder, "--prompt", "the")
     assert "pytorch_model.bin" in said
     assert "save_pretrained" in said
-    assert "no model" in fails(capsys, "generate", folder / "pytorch_model.bin", "--prompt", "the")
+    assert "not a model" in fails(capsys, "generate", folder / "pytorch_model.bin", "--prompt", "the")
 
 
 def test_code_in_a_folder_is_reported_and_never_run(gpt2, tmp_path):
@@ -191,7 +191,7 @@ def test_a_recurrent_translator_has_no_counterpart(tmp_path):
         "d_hidden": 8,
     }
     model = make_pipeline(stored("seq2seq", "translation", sizes, {}, tokenizer))
-    with pytest.raises(RegardError, match="a seq2seq has no counterpart"):
+    with pytest.raises(RegardError, match="a seq2seq does not exist in the other library"):
         hf_format.save(tmp_path, model.stored)
 
 

@@ -43,7 +43,7 @@ def test_text_comes_as_it_is_written(gpt2, tmp_path, capsys):
 def test_a_prompt_longer_than_the_context(gpt2, tmp_path, capsys):
     gpt2.save(tmp_path / "m")
     said = fails(capsys, "generate", tmp_path / "m", "--prompt", "the cat sat on " * 5)
-    assert "prompt 1 leaves no room to write: got 75 tokens, expected fewer than the model's 40" in said
+    assert "prompt 1 leaves no room for new tokens: got 75 tokens, expected fewer than the model's 40" in said
 
 
 def test_a_text_that_reaches_the_end_of_the_positions_says_so(gpt2, tmp_path, capsys):
@@ -53,7 +53,7 @@ def test_a_text_that_reaches_the_end_of_the_positions_says_so(gpt2, tmp_path, ca
     words = ("generate", tmp_path / "m", "--prompt", "the cat", "--max-tokens", 99, "--min-length", 60)
     code, _, err = run(capsys, *words)
     assert code == 0
-    assert err == "regard: note: the model's positions end after 40 tokens, and so does the text\n"
+    assert err == "regard: note: the text ends at the model's limit of 40 tokens\n"
 
 
 def test_fill(bert, tmp_path, capsys):
@@ -64,7 +64,7 @@ def test_fill(bert, tmp_path, capsys):
     assert gap[0].text.startswith("the")
     assert len(model.fill(["[MASK] saw the [MASK]"])[0]) == 2
     model.save(tmp_path / "m")
-    assert "there is no [MASK] to fill" in fails(capsys, "fill", tmp_path / "m", "the cat")
+    assert "the text has no [MASK]" in fails(capsys, "fill", tmp_path / "m", "the cat")
     assert "longer than this model can read" in fails(capsys, "fill", tmp_path / "m", "[MASK] " + "cat " * 60)
     code, out, _ = run(capsys, "fill", tmp_path / "m", "the [MASK] sat", "--json", "--top", 2)
     assert code == 0
@@ -132,7 +132,7 @@ def test_images_of_every_kind(vit, tmp_path, capsys):
     assert code == 0
     first, second, _ = (line.rsplit("\t", 1)[0] for line in out.splitlines())
     assert first == second  # what is transparent is laid on white
-    assert "note.txt is no image" in fails(capsys, "classify", tmp_path / "m", tmp_path / "note.txt")
+    assert "note.txt is not an image" in fails(capsys, "classify", tmp_path / "m", tmp_path / "note.txt")
     assert "none.png" in fails(capsys, "classify", tmp_path / "m", tmp_path / "none.png")
 
 

@@ -76,4 +76,4 @@ def test_other_processes_than_before_are_told(recipe, tmp_path):
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "the run had 2 processes and now has 1: it goes on, not bit for bit" in done.stderr
+    assert "the run had 2 processes and now has 1: it resumes, not bit for bit" in done.stderr

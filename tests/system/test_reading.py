@@ -119,4 +119,4 @@ def test_embed_reads_as_much_as_the_folder_says_and_says_what_it_cuts(bert, tmp_
 def test_a_length_that_is_none_is_refused(bert, tmp_path, capsys, length):
     folder = hf(bert("sentence", "sentence_similarity"), tmp_path / "m")
     changed(folder, "sentence_bert_config.json", max_seq_length=length)
-    assert "max_seq_length is no length" in fails(capsys, "embed", folder, "a dog", "--json")
+    assert "max_seq_length is not a length" in fails(capsys, "embed", folder, "a dog", "--json")

@@ -85,5 +85,5 @@ def test_a_signal_leaves_a_checkpoint_and_says_how_to_go_on(steady, tmp_path):
         process.terminate()
         text = process.stderr.read()
     assert process.returncode == 143
-    assert "checkpoint written. The same command goes on from there." in text
+    assert "checkpoint written. The same command resumes it." in text
     assert steps(tmp_path / "out") > 0

@@ -74,14 +74,14 @@ def test_a_damaged_older_checkpoint_does_not_block_the_average(finished, tmp_pat
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"\xff")
     regard.train(finished / "project" / "small.yaml", out)
     said = capsys.readouterr().out
-    assert "the checkpoint of update 2 is damaged and left out of the average" in said
+    assert "the checkpoint of update 2 is damaged, so the average leaves it out" in said
     assert "average of 2 checkpoints" in said
     for step in (4, 6):
         place = out / "checkpoints" / f"step-{step:08d}" / "model.safetensors"
         if step == 4:
             place.write_bytes(b"")
     regard.train(finished / "project" / "small.yaml", out)
-    assert "there are not two checkpoints to average" in capsys.readouterr().out
+    assert "there are fewer than two checkpoints to average" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "", None, '{"config.json": {}}', '{"config.json": 3}'])

@@ -87,13 +87,13 @@ def test_a_gguf_file_is_named(tmp_path, capsys):
 def test_weights_alone_are_named(gpt2, tmp_path, capsys):
     folder = hf(gpt2, tmp_path / "m")
     said = fails(capsys, "generate", folder / "model.safetensors", "--prompt", "x")
-    assert "Give the folder that it stands in, with its config.json" in said
+    assert "Give its folder, with config.json" in said
 
 
 def test_what_the_system_refuses_has_a_name_and_a_remedy(trained, tmp_path, capsys):
     said = fails(capsys, "translate", trained, "--alignments", tmp_path / "absent" / "a.json")
     assert "[Errno" not in said
-    assert "absent/a.json cannot be used: got No such file or directory. Check the path, and make the folder" in said
+    assert "absent/a.json cannot be used: got No such file or directory. Check the path, and create its folder" in said
     said = fails(capsys, "translate", trained, "--alignments", tmp_path)
     assert "cannot be used: got Is a directory. Give a file, not a folder." in said
 

@@ -1,4 +1,4 @@
-"""The mechanism: one operation whose stages can be replaced, and the pieces that are put into it."""
+"""The attention mechanism: one operation with replaceable stages, and the pieces for these stages."""
 
 from regard.attention.attend import Attended, attend
 from regard.attention.choosers import make_chooser

@@ -1,4 +1,4 @@
-"""Positions and mask of a causal model's tokens, wherever padding is."""
+"""Positions and mask for the tokens of a causal model, with padding anywhere."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def causal_positions(
 ) -> tuple[Tensor, Mask]:
     """The position of each token of whole texts, counting real tokens only, and the mask.
 
-    A token sees itself and all tokens before it, or the last `reach` of these; `position_ids`, if given, are the
-    positions.
+    A token sees itself and all tokens before it, or only the last `reach` of them. `position_ids`, if given, replace
+    the counted positions.
     """
     before = causal() if reach is None else window(reach - 1, 0)
     if attention_mask is None:
@@ -31,15 +31,15 @@ def causal_positions(
 
 
 def step_positions(rows: Rows, *, reach: int | None = None) -> tuple[Tensor, Mask]:
-    """The same for the new tokens of paths that hold some already: [T] where all stand alike, else [N,T]."""
+    """The same for the new tokens of paths that already hold some: [T] if all rows have equal positions, else [N,T]."""
     if rows.uniform_start is not None:
         positions_T = torch.arange(rows.uniform_start, rows.n_keys, device=rows.starts_N.device)
         return positions_T, causal() if reach is None else window(reach - 1, 0)
     positions_NT = rows.positions_NT
-    centre_N1T = positions_NT[:, None].double()  # where each query stands: an index, so exact
+    centre_N1T = positions_NT[:, None].double()  # the position of each query: an integer, so exact
     if reach is not None and rows.n_tokens == 1:
         return positions_NT, Mask(before=reach - 1, after=0, centre=centre_N1T)
-    # Worked out here, once for all layers.
+    # Computed here, once for all layers.
     keys_K = torch.arange(rows.n_keys, device=positions_NT.device)
     back_N1TK = positions_NT[:, None, :, None] - keys_K
     seen = back_N1TK >= 0 if reach is None else (back_N1TK >= 0) & (back_N1TK < reach)

@@ -1,4 +1,4 @@
-"""Checks of the inputs of `attend`, whose errors are clearer than torch's own."""
+"""Checks of the inputs of `attend`, with clearer errors than torch's own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check_inputs(
     gain: Tensor | GainFunction | None,
     score: Score,
 ) -> None:
-    """Refuse tensors that do not fit together; microseconds on the good path."""
+    """Refuse tensors that do not fit together; takes microseconds when all is well."""
     if not query.dim() == keys.dim() == values.dim() or not 2 <= query.dim() <= 4:
         raise ShapeError(
             "query, keys and values differ in their number of axes",
@@ -61,7 +61,7 @@ def _check_lead(query: Tensor, keys: Tensor) -> None:
         raise ShapeError(
             "the query heads cannot share the key heads",
             got=f"{query.shape[1]} query heads and {keys.shape[1]} key heads",
-            expected="a whole multiple",
+            expected="a multiple",
         )
 
 

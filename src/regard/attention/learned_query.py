@@ -1,9 +1,9 @@
-"""A learned query that sums up a sequence (Yang et al. 2016, HAN).
+"""A learned query that summarises a sequence (Yang et al. 2016, HAN).
 
     u_t = tanh(W h_t + b)        α_t = softmax(u_tᵀ u_w)        s = Σ α_t h_t
 
-`context` in the paper is the learned query u_w. The values are the states h_t themselves. More queries than one give
-as many summaries.
+`context` in the paper is the learned query u_w. The values are the states h_t themselves. Several queries give several
+summaries.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LearnedQuery(nn.Module):
     ) -> Attended:
         """`context` [B,1,n,D] and `weights` [B,1,n,T], one head; padding is `Mask(keys=...)`.
 
-        `rows` [B] says which input each sequence belongs to, where an input has several (see `core.taps.Axes`)."""
+        `rows` [B] gives the input of each sequence, where an input has several (see `core.taps.Axes`)."""
         keys_BHTE = torch.tanh(self.key(states)).unsqueeze(1)
         query_BHQE = self.query.expand(states.shape[0], 1, -1, -1)
         axes = replace(self.axes, rows=rows)

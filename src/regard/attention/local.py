@@ -1,10 +1,10 @@
-"""Windows at the cost of the window: O(n·w) instead of O(n²), and no n × n mask.
+"""Windowed attention at the cost of the window: O(n·w) instead of O(n²), and no n × n mask.
 
-A windowed call is rewritten as a smaller one without far-away keys, which `attend` then solves as any other:
+A windowed call is rewritten as a smaller call without the keys that are out of reach. `attend` solves that call:
 
-- keys that no query reaches are cut off (the next token under a sliding window looks at w keys, not at all);
-- a window around each step becomes blocks of S queries with the S + before + after keys they reach, blocks joining
-  the batch;
+- keys that no query reaches are cut off (under a sliding window of w keys, the next token reads only w keys);
+- a window around each step becomes blocks of S queries with the S + before + after keys that they reach; the blocks
+  become rows of the batch;
 - a window around predicted centres becomes one gathered row of keys for each query.
 """
 
@@ -23,13 +23,13 @@ from regard.attention.stages import Stages, place_range, share_heads
 
 Part = tuple[Stages, Callable[[Tensor], Tensor]]
 
-# Blocks shorter than this waste more on the kernel's fixed costs than they save on keys (measured on a CPU).
+# With shorter blocks the kernel's fixed costs exceed what they save on keys (measured on a CPU).
 _LEAST_BLOCK = 128
 _DOT = Dot()
 
 
 def split(stages: Stages) -> Part | None:
-    """The smaller call and how to turn its context into the whole one's; None where nothing is to be gained."""
+    """The smaller call, and a function that turns its context into the whole one; None if this saves nothing."""
     mask = stages.mask
     if mask.before is None and mask.after is None:
         return None
@@ -38,7 +38,7 @@ def split(stages: Stages) -> Part | None:
         return None
     if stages.score.by_index:
         form = stages.score.as_dot(stages.query, stages.keys)
-        if form is None or stages.bias is not None:  # a bias reads the query as it was
+        if form is None or stages.bias is not None:  # a bias reads the original query
             return None
         stages = replace(stages, query=form[0] * form[2], keys=form[1], score=_DOT)
     if mask.centre is not None:

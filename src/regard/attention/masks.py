@@ -1,7 +1,7 @@
-"""Which keys a query may see. True = may attend, everywhere in this project.
+"""Which keys a query may see. True means "may attend", everywhere in this project.
 
-A `Mask` says it by structure (so many keys before and after the query, which keys are padding) and is only turned
-into a Q × K tensor where nothing cheaper will do: a window over 16,384 keys never makes 16,384² booleans.
+A `Mask` describes this by structure: how many keys before and after the query, and which keys are padding. It becomes a
+Q × K tensor only where nothing cheaper works: a window over 16,384 keys never makes 16,384² booleans.
 
     causal()                       nothing after the query
     window(127, 0)                 causal, the last 128 keys (sliding window)
@@ -23,16 +23,16 @@ from regard.core.errors import ShapeError, UsageError
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """Keys allowed to each query: all conditions that are given must hold."""
+    """The keys that each query may see: all given conditions must hold."""
 
     before: int | None = None
-    """A key may stand at most this far before the query; None: any distance."""
+    """The largest distance of a key before the query; None: any distance."""
     after: int | None = None
-    """A key may stand at most this far after the query; None: any distance."""
+    """The largest distance of a key after the query; None: any distance."""
     start: int | None = None
-    """The key position on which query 0 stands; None: the last query stands on the last key."""
+    """The key position of query 0; None: the last query is at the last key."""
     centre: Tensor | None = None
-    """Real-valued key positions [B,H,Q] (or broadcastable) on which the queries stand, instead of `start`."""
+    """Real-valued key positions [B,H,Q] (or broadcastable) of the queries, instead of `start`."""
     keys: Tensor | None = None
     """Boolean [B,K]: keys that are real (not padding)."""
     pairs: Tensor | None = None
@@ -58,7 +58,7 @@ class Mask:
         differ = self.start != other.start or self.centre is not other.centre
         if differ and ((self._limited and other._limited) or (self._placed and other._placed)):
             raise UsageError(
-                "two windows around different places cannot be combined",
+                "two windows with different centres cannot be combined",
                 remedy="Give both the same start, or pass one as a boolean tensor (mask.dense(n_queries, n_keys)).",
             )
         return Mask(
@@ -76,14 +76,14 @@ class Mask:
 
     @property
     def _placed(self) -> bool:
-        """Whether it says itself where the queries stand."""
+        """Whether the mask itself gives the positions of the queries."""
         return self.start is not None or self.centre is not None
 
     def first(self, n_queries: int, n_keys: int) -> int:
         return n_keys - n_queries if self.start is None else self.start
 
     def trim(self, n_queries: int, n_keys: int) -> Mask:
-        """The same mask without limits that forbid nothing here, such as `causal` for the newest query alone."""
+        """The same mask without limits that have no effect here, such as `causal` for the newest query alone."""
         if self.centre is not None or (self.before is None and self.after is None):
             return self
         first = self.first(n_queries, n_keys)

@@ -1,13 +1,13 @@
-"""The Neural Turing Machine's memory (Graves et al. 2014): rows that are read and written by attention.
+"""The memory of the Neural Turing Machine (Graves et al. 2014): rows that are read and written by attention.
 
-    content    w^c = softmax(β · cos(k, M))                  by what is in a row, sharper with β
-    gate       w^g = g · w^c + (1 − g) · w_{t−1}             or stay near where the head was
+    content    w^c = softmax(β · cos(k, M))                  by the contents of a row, sharper with larger β
+    gate       w^g = g · w^c + (1 − g) · w_{t−1}             or stay near the previous position
     shift      w~(i) = Σ_j w^g(j) · s(i − j)                 move by a distribution over −1, 0, +1
     sharpen    w(i) = w~(i)^γ / Σ w~^γ
     read       r = Σ w(i) M(i)
     write      M(i) ← M(i) ∘ (1 − w(i) e) + w(i) a           erase e in [0,1], add a
 
-Reading by content is `attend` with the cosine score; H heads address the memory [B,N,M] at once.
+Reading by content is `attend` with the cosine score; H heads address the memory [B,N,M] in parallel.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ READS = taps.Axes("input", "memory")
 
 
 class Address(NamedTuple):
-    """What a controller emits for H heads; `gate` and the rest may be left out for content addressing alone."""
+    """What a controller emits for H heads. For content addressing alone, `gate` and the following may be left out."""
 
     key: Float[Tensor, "B H M"]
     strength: Float[Tensor, "B H"]
@@ -45,8 +45,8 @@ def read_by_content(memory: Float[Tensor, "B N M"], address: Address, *, site: s
 def locate(
     memory: Float[Tensor, "B N M"], address: Address, previous: Float[Tensor, "B H N"] | None = None
 ) -> Float[Tensor, "B H N"]:
-    """All four steps of addressing; those that the address leaves out do nothing."""
-    # Nobody is told of this first step: what is read with is known only after the last.
+    """All four steps of addressing; steps that the address leaves out do nothing."""
+    # No site: this first step is not reported, since the weights are known only after the last step.
     weights = read_by_content(memory, address, site=None).weights.squeeze(2)
     if address.gate is not None and previous is not None:
         gate = address.gate.unsqueeze(-1)
@@ -56,7 +56,7 @@ def locate(
         turned = torch.stack([weights.roll(step, dims=-1) for step in range(-reach, reach + 1)], dim=-1)
         weights = (turned * address.shift.unsqueeze(-2)).sum(-1)
     if address.sharpen is not None:
-        # In logarithms, so that a small weight to a high power does not vanish before it is normalised.
+        # In logarithms, so that a small weight to a high power does not underflow before it is normalised.
         tiny = torch.finfo(weights.dtype).tiny
         weights = torch.softmax(address.sharpen.unsqueeze(-1) * weights.clamp_min(tiny).log(), dim=-1)
     return weights
@@ -65,7 +65,7 @@ def locate(
 def read_memory(
     memory: Float[Tensor, "B N M"], weights: Float[Tensor, "B H N"], *, site: str = "memory"
 ) -> Float[Tensor, "B H M"]:
-    """r of each head. Those who watch are told the weights that were used, and the memory as it is now."""
+    """Read r of each head. Watchers get the weights that were used and the current memory."""
     rows = memory.unsqueeze(1)
     context = (weights @ memory).unsqueeze(2)
     taps.report(site, context, rows, rows, lambda: weights.unsqueeze(2), axes=READS)
@@ -78,6 +78,6 @@ def write(
     erase: Float[Tensor, "B H M"],
     add: Float[Tensor, "B H M"],
 ) -> Float[Tensor, "B N M"]:
-    """The memory after all heads have erased, then all have added."""
+    """The memory after all heads have erased and then all heads have added."""
     kept = torch.prod(1 - weights.unsqueeze(-1) * erase.unsqueeze(2), dim=1)
     return memory * kept + weights.transpose(1, 2) @ add

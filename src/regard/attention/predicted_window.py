@@ -1,4 +1,4 @@
-"""Luong's predictive alignment (local-p, 2015): a window around a position that is predicted from the query.
+"""Luong's predictive alignment (local-p, 2015): a window around a position predicted from the query.
 
 p_t = S · sigmoid(v_pᵀ tanh(W_p h_t))        window [p_t − D, p_t + D]
 weights · exp(−(s − p_t)² / 2σ²), σ = D/2
@@ -14,7 +14,7 @@ from regard.attention.masks import Gaussian, Mask, around
 
 
 class PredictedWindow(nn.Module):
-    """The mask and the gain that make any attention local-p: `attend(..., mask=mask, gain=gain)`."""
+    """Computes the mask and the gain that make any attention local-p: `attend(..., mask=mask, gain=gain)`."""
 
     def __init__(self, d_query: int, radius: int = 10) -> None:
         super().__init__()

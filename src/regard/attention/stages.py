@@ -1,4 +1,4 @@
-"""One attention call in canonical form, as the paths of `attend` and `local` pass it on."""
+"""One attention call in canonical form, which the paths of `attend` and `local` share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.core.contracts import BiasFunction, Chooser, GainFunction, Score
 
 @dataclass(frozen=True, eq=False)
 class Stages:
-    """The tensors ([B,H,Q,E], [B,H',K,E], [B,H',K,E']; H' divides H) and the choice made for each stage."""
+    """The tensors ([B,H,Q,E], [B,H',K,E], [B,H',K,E']; H' divides H), and the piece chosen for each stage."""
 
     query: Tensor
     keys: Tensor
@@ -51,10 +51,10 @@ class Stages:
 
 
 def share_heads(tensor: Tensor, n_heads: int) -> Tensor:
-    """Grouped-query attention: repeat each key head for the query heads that share it (a single one broadcasts)."""
+    """Grouped-query attention: repeat each key head for the query heads that share it (a single head broadcasts)."""
     return tensor if tensor.shape[1] in (1, n_heads) else tensor.repeat_interleave(n_heads // tensor.shape[1], dim=1)
 
 
 def place_range(first: Tensor, width: int) -> Tensor:
-    """first [...] → the `width` consecutive key positions from each [..., width]."""
+    """first [...] → the `width` consecutive key positions that begin at each [..., width]."""
     return first.unsqueeze(-1) + torch.arange(width, device=first.device)

@@ -1,8 +1,8 @@
-"""The command `regard`: one file in this folder is one verb.
+"""The command `regard`: each file in this folder is one verb.
 
 A verb file has a docstring (its help), `configure(parser)` and `run(arguments) -> exit code`; it parses, calls
-`regard.api` and prints. What a user can mend is one line on standard error and exit code 1 or 2, never a traceback
-(unless `--debug` asks for one). Nothing here imports torch, so help answers at once.
+`regard.api` and prints. An error that the user can fix is one line on standard error and exit code 1 or 2, never a
+traceback (except with `--debug`). Nothing here imports torch, so help is shown at once.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _guarded(argv: list[str]) -> int:
-    """Run the command; what a user can mend becomes one line."""
+    """Run the command; errors that the user can fix become one line."""
     debug = "--debug" in argv
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="replace")  # text in is UTF-8, so text out is too
+            stream.reconfigure(encoding="utf-8", errors="replace")  # input is UTF-8, so output is too
     try:
         return _run([word for word in argv if word != "--debug"])
     except RegardError as error:
@@ -49,7 +49,7 @@ def _guarded(argv: list[str]) -> int:
         print(f"regard: {one_line(error)}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
-        # The reader (head, less) has left; keep the interpreter's last flush from complaining about it.
+        # The reader (head, less) has closed the pipe; keep the interpreter's last flush from raising.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
@@ -60,7 +60,7 @@ def _guarded(argv: list[str]) -> int:
 
 
 def _described(error: OSError) -> RegardError:
-    """What the system says, with the file and what to do about it."""
+    """The system's error as one line, with the file and a remedy."""
     reason = error.strerror or str(error) or type(error).__name__
     if error.filename is None:
         return RegardError("the system refused an operation", got=reason, remedy=_REMEDIES.get(error.errno or 0))
@@ -69,14 +69,14 @@ def _described(error: OSError) -> RegardError:
 
 
 _REMEDIES = {
-    errno.ENOENT: "Check the path, and make the folder that it stands in.",
-    errno.EACCES: "Check who may read and write it, or give another path.",
-    errno.EPERM: "Check who may read and write it, or give another path.",
+    errno.ENOENT: "Check the path, and create its folder.",
+    errno.EACCES: "Check its permissions, or give another path.",
+    errno.EPERM: "Check its permissions, or give another path.",
     errno.EROFS: "The disk cannot be written to: give another path.",
-    errno.ENOSPC: "Make room on the disk, or write elsewhere.",
-    errno.EDQUOT: "Make room on the disk, or write elsewhere.",
+    errno.ENOSPC: "Free some disk space, or write elsewhere.",
+    errno.EDQUOT: "Free some disk space, or write elsewhere.",
     errno.EISDIR: "Give a file, not a folder.",
-    errno.ENOTDIR: "A part of the path is a file: check it.",
+    errno.ENOTDIR: "A part of the path is a file, not a folder.",
     errno.EMFILE: "Too many files are open: raise the limit (ulimit -n).",
 }
 

@@ -1,4 +1,4 @@
-"""Where verbs get their texts: from the command line, from a file, or from standard input, in batches."""
+"""Reads the texts of verbs: from the command line, from a file, or from standard input, in batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add_inputs(parser: argparse.ArgumentParser, *, what: str = "text", number: s
 
 
 def batches(arguments: argparse.Namespace, most: int = 256) -> Iterator[list[str]]:
-    """The texts, up to `most` at a time."""
+    """Yield the texts, up to `most` at a time."""
     if arguments.texts:
         yield list(arguments.texts)
     elif arguments.file:
@@ -41,7 +41,7 @@ def batches(arguments: argparse.Namespace, most: int = 256) -> Iterator[list[str
 
 
 def text_counter(arguments: argparse.Namespace) -> Callable[[], int | None]:
-    """Counts the texts that `batches` will give, where that can be known beforehand."""
+    """Counts the texts that `batches` will yield, if that can be known beforehand."""
     if arguments.texts:
         return lambda: len(arguments.texts)
     if not arguments.file:
@@ -52,23 +52,23 @@ def text_counter(arguments: argparse.Namespace) -> Callable[[], int | None]:
     def count() -> int | None:
         from regard.core.lines import open_lines
 
-        # What is no plain file, such as a pipe, can be read once only.
+        # Anything but a regular file, such as a pipe, can be read only once.
         return sum(1 for _ in open_lines(arguments.file)) if Path(arguments.file).is_file() else None
 
     return count
 
 
 def columns(lines: list[str], count: int, what: str) -> list[list[str]]:
-    """The tab-separated columns of lines, as one list a column."""
+    """The tab-separated columns of lines, as one list per column."""
     rows = [line.split("\t") for line in lines]
     for number, row in enumerate(rows, start=1):
         if len(row) != count:
-            raise DataError(f"line {number} has other columns than {what}", got=len(row), expected=f"{count}, by tabs")
+            raise DataError(f"line {number} is not {what} separated by tabs", got=f"{len(row)} columns", expected=count)
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(count)]
 
 
 def opened(path: str) -> Any:
-    """The model, with what there is to say about how it was opened on standard error."""
+    """Load the model; print notes about how it was loaded on standard error."""
     from regard import api
 
     model = api.load(path)
@@ -78,7 +78,7 @@ def opened(path: str) -> Any:
 
 
 def tell_cut(model: Any) -> None:
-    """Say on standard error how many texts were longer than the model reads, where there were any."""
+    """Print on standard error how many texts were cut because the model cannot read them in full."""
     if count := getattr(model, "n_cut", 0):
         texts = "1 text was" if count == 1 else f"{count} texts were"
         print(f"regard: note: {texts} longer than the {model.reads_at_most} tokens that this model reads, and cut",

@@ -1,6 +1,6 @@
-"""Lines from standard input as they come: a file in large chunks, a person or a program one at a time.
+"""Reads lines from standard input as they come: a file in large chunks, a person or a program one at a time.
 
-Text is UTF-8. What is not becomes U+FFFD, and how many lines that were is said on standard error at the end.
+Text is UTF-8. Invalid bytes become U+FFFD, and the number of lines with them is printed on standard error at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAME = "standard input"
 
 
 def chunks(most: int = 256) -> Iterator[list[str]]:
-    """All lines that are there already, up to `most`, and never waiting while there is something to work on."""
+    """Yield all lines that are available, up to `most`, without waiting while there is something to work on."""
     waiting: queue.Queue[bytes | Exception | None] = queue.Queue(maxsize=4 * most)
     threading.Thread(target=_read, args=(waiting,), daemon=True).start()
     ended, malformed, first = False, Malformed(_NAME), True
@@ -48,7 +48,7 @@ def chunks(most: int = 256) -> Iterator[list[str]]:
 
 
 def line_counter() -> Callable[[], int | None]:
-    """Counts the lines of standard input from where it stands now, and takes none; None where it is no file."""
+    """Counts the lines of standard input from the current position, without reading them; None if it is not a file."""
     try:
         start = os.lseek(_STDIN, 0, os.SEEK_CUR) if stat.S_ISREG(os.fstat(_STDIN).st_mode) else None
     except OSError:
@@ -66,7 +66,7 @@ def line_counter() -> Callable[[], int | None]:
 
 
 def read_all() -> list[str]:
-    """All lines of standard input, once it has ended."""
+    """All lines of standard input, read to its end."""
     source, malformed = getattr(sys.stdin, "buffer", None), Malformed(_NAME)
     data = source.read(LONGEST_LINE + 1) if source is not None else sys.stdin.read().encode()
     if len(data) > LONGEST_LINE:
@@ -94,16 +94,16 @@ class Malformed:
         self.count += 1
 
     def tell(self) -> None:
-        """Say it once, where there were any."""
+        """Print the count once, if there were any."""
         if self.count:
             lines = "1 line" if self.count == 1 else f"{self.count} lines"
             were = "was" if self.count == 1 else "were"
-            text = f"{lines} of {self.source} {were} not UTF-8; what could not be read became \N{REPLACEMENT CHARACTER}"
+            text = f"{lines} of {self.source} {were} not UTF-8; invalid bytes became \N{REPLACEMENT CHARACTER}"
             print(f"regard: note: {text}", file=sys.stderr)
 
 
 def _read(waiting: queue.Queue[bytes | Exception | None]) -> None:
-    """Straight from the descriptor: a thread inside Python's own buffer would hold its lock when the program ends."""
+    """Read from the descriptor: a thread inside Python's own buffer would hold its lock when the program ends."""
     rest: list[bytes] = []
     size = 0
     try:

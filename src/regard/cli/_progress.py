@@ -1,7 +1,7 @@
-"""How far a long command is: one line on standard error where that is a terminal, gone when the command ends.
+"""Progress of a long command: one line on standard error if that is a terminal, removed when the command ends.
 
-Nothing is shown in the first second of work, so that short calls look and cost as before. Where results go to the
-terminal too, or lines come from it, the line makes room for them and comes back.
+Nothing is shown in the first second of work, so that short calls are unaffected. If results are printed to the terminal
+too, or lines are typed in it, the progress line is hidden meanwhile.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 from regard.core.errors import RegardError
 
 _DELAY = 1.0
-"""Seconds of work before anything is shown."""
+"""Seconds of work before progress is shown."""
 
 
 class Progress:
     """`with Progress("translating") as progress`, and `with progress.working()` around each part of the work.
 
-    `total` counts the texts, where that can be known; it is asked once, when there is something to show.
+    `total` counts the texts, if that can be known; it is called once, when there is something to show.
     """
 
     def __init__(self, doing: str, total: Callable[[], int | None] = lambda: None) -> None:
@@ -38,7 +38,7 @@ class Progress:
 
     @property
     def on_progress(self) -> Callable[[int, int], None] | None:
-        """What verbs call as they work; None where nothing will be shown."""
+        """The callback for verbs; None if nothing will be shown."""
         return self._advance if self._enabled else None
 
     def __enter__(self) -> Progress:
@@ -49,7 +49,7 @@ class Progress:
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """What is slow happens in this block, and what it gives is printed after it."""
+        """The slow part of the work goes in this block; its results are printed after it."""
         if self._enabled and self._timer is None:
             self._start = self._start or time.monotonic()
             self._timer = threading.Timer(_DELAY, self._show)
@@ -68,7 +68,7 @@ class Progress:
             self._update()
 
     def _show(self) -> None:
-        """In the timer's thread."""
+        """Runs in the timer's thread."""
         from rich.console import Console
         from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
@@ -87,7 +87,7 @@ class Progress:
         # Standard output is a file, or nothing is printed meanwhile; notes on standard error go above the line.
         bar = Bar(*columns, console=Console(file=sys.stderr), transient=True, redirect_stdout=False)
         with self._lock:
-            if self._timer is None or self._bar is not None:  # the work ended meanwhile, or went on with a new timer
+            if self._timer is None or self._bar is not None:  # the work has ended, or continues with a new timer
                 return
             self._bar = bar
             bar.add_task(self._doing, total=self._total, count="")

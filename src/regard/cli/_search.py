@@ -1,4 +1,4 @@
-"""Options of decoding that several verbs share."""
+"""Decoding options that several verbs share."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from regard.cli._terminal import one_line
 
 _OPTIONS: dict[str, tuple[type, str]] = {
     "beam": (int, "hypotheses kept at each step; 1 is greedy"),
-    "nbest": (int, "how many translations of each line"),
-    "length_penalty": (float, "0 none, 1 the usual"),
-    "coverage_penalty": (float, "punish source words that were never looked at"),
-    "min_length": (int, "tokens at least"),
-    "max_length": (int, "tokens at most"),
-    "max_source": (int, "source tokens of a line at most (1024); longer lines are refused"),
-    "no_repeat_ngram": (int, "never write the same n tokens twice"),
-    "repetition_penalty": (float, "above 1, tokens that came before become less probable"),
+    "nbest": (int, "number of translations per line"),
+    "length_penalty": (float, "0: none, 1: usual"),
+    "coverage_penalty": (float, "penalise source words that got no attention"),
+    "min_length": (int, "minimum number of tokens"),
+    "max_length": (int, "maximum number of tokens"),
+    "max_source": (int, "maximum number of source tokens per line (1024); longer lines are refused"),
+    "no_repeat_ngram": (int, "never generate the same n tokens twice"),
+    "repetition_penalty": (float, "above 1, earlier tokens become less probable"),
     "temperature": (float, "for --sample"),
     "top_k": (int, "for --sample"),
     "top_p": (float, "for --sample"),
@@ -30,7 +30,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("decoding (defaults are stored with the model)")
     for name, (kind, text) in _OPTIONS.items():
         group.add_argument("--" + name.replace("_", "-"), type=kind, help=text, metavar="N")
-    group.add_argument("--sample", action="store_true", default=None, help="draw at random instead of searching")
+    group.add_argument("--sample", action="store_true", default=None, help="sample instead of searching")
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +52,6 @@ def use_engine(model: Any, arguments: argparse.Namespace) -> None:
 
 
 def search_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Those that were given."""
+    """The options that were given."""
     given = {name: getattr(arguments, name) for name in [*_OPTIONS, "sample"]}
     return {name: value for name, value in given.items() if value is not None}

@@ -1,7 +1,7 @@
-"""Ctrl-C and SIGTERM from the first moment on: no traceback, and exit code 130 or 143.
+"""Handles Ctrl-C and SIGTERM from the first moment: no traceback, and exit code 130 or 143.
 
-Most of a command's first second goes into imports. An exception that a signal raises there may come out as another one,
-or be swallowed; since nothing is open yet, the process ends at once. Elsewhere the exception closes what is open.
+Most of a command's first second is spent on imports. An exception that a signal raises there may turn into another one,
+or be swallowed. Since nothing is open yet, the process ends at once. Elsewhere the exception closes what is open.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(BaseException):
-    """A signal asks the program to end; what is open is closed on the way out."""
+    """A signal asks the program to end; open files are closed on the way out."""
 
 
 @contextmanager
 def noted(*, program: bool) -> Iterator[list[int]]:
-    """The numbers of the signals that came meanwhile; the first raises `Stopped`.
+    """The numbers of the signals received so far; the first one raises `Stopped`.
 
-    `program`: the process is this command, and ends after it. Signals then end it without a word. A signal that is
-    ignored from the start, as in the background, stays so; outside the main thread signals are left alone.
+    `program`: this command is the whole process, and signals end it without a message. A signal that is ignored from
+    the start, as in the background, stays ignored. Outside the main thread signals are not handled.
     """
     received: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Show which source word each target word looked at, for a translation of your own or the model's."""
+"""Show which source words each target word attends to, for your own translation or the model's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.cli._terminal import shown
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
     parser.add_argument("source", help="the text")
-    parser.add_argument("target", nargs="?", help="its translation; left out, the model translates")
+    parser.add_argument("target", nargs="?", help="its translation; by default the model's own")
     parser.add_argument("--site", help="one attention site, such as decoder.3.cross (default: the mean of all)")
     parser.add_argument("--head", type=int, help="one head of it")
     parser.add_argument("--pieces", action="store_true", help="show the tokenizer's pieces, not whole words")

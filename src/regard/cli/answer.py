@@ -1,7 +1,7 @@
-"""Answer questions about a text by a stretch of it.
+"""Answer questions about a text with a span of it.
 
-One question with --question and --context (a file), or lines of question and context separated by a tab from --file or
-standard input. What is printed: answer, probability; an empty answer where the text does not say.
+Give one question with --question and --context (a file), or lines of question and context separated by a tab from
+--file or standard input. Prints answer and probability; the answer is empty if the text does not contain it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from regard.core.errors import UsageError
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
-    parser.add_argument("--question", metavar="TEXT", help="what to ask")
+    parser.add_argument("--question", metavar="TEXT", help="the question")
     parser.add_argument("--context", metavar="FILE", help="the text that holds the answer (plain, .gz or .xz)")
     parser.add_argument("--file", metavar="FILE", help="lines of question and context, separated by a tab")
     parser.add_argument("--json", action="store_true", help="write JSON lines")
@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     from regard import api
 
     if (arguments.question is None) != (arguments.context is None):
-        raise UsageError("--question and --context belong together", remedy="Give both, or lines by --file.")
+        raise UsageError("--question and --context belong together", remedy="Give both, or lines with --file.")
     model: Any = opened(arguments.model)
     if arguments.question is not None:
         pairs = iter([([arguments.question], ["\n".join(api.read_text(arguments.context))])])

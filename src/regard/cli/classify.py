@@ -1,8 +1,8 @@
-"""Say the class of texts, pairs of texts, or images.
+"""Classify texts, pairs of texts, or images.
 
-Texts come from the command line, --file or standard input, one a line; with --pairs a line is two texts separated by a
-tab. For a model of images the arguments are image files. What is printed: class, probability, text; of a model
-whose classes do not exclude each other all classes with a probability of at least 0.5, or - where there is none.
+Texts come from the command line, --file or standard input, one per line; with --pairs a line is two texts separated by
+a tab. For an image model the arguments are image files. Prints class, probability and text. A multi-label model prints
+all classes with a probability of at least 0.5, or - if there is none.
 """
 
 from __future__ import annotations

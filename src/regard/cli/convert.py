@@ -1,8 +1,8 @@
-"""Turn a model into another library's form, or into regard's own.
+"""Convert a model to another library's format, or to regard's own.
 
 --to hf writes a Hugging Face folder (config.json, model.safetensors, tokenizer), --to regard one of ours. The source
-may be either, or a llama2.c checkpoint. Weights are the same to the bit, but those of a translator trained here: as
-Hugging Face's Marian or Pegasus, which CTranslate2 reads too, it gives the same translations by other weights.
+may be either, or a llama2.c checkpoint. Weights stay the same to the bit, except for translators trained here: they
+become Hugging Face's Marian or Pegasus, which CTranslate2 reads too, with other weights but the same translations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", help="a model folder, or a llama2.c checkpoint")
     parser.add_argument("target", help="the folder to write")
-    parser.add_argument("--to", required=True, choices=("hf", "regard"), help="the form to write")
+    parser.add_argument("--to", required=True, choices=("hf", "regard"), help="the format to write")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,6 +1,6 @@
-"""Turn texts into vectors of length 1: a .npy file with a row for each, or JSON lines.
+"""Turn texts into vectors of length 1: a .npy file with one row per text, or JSON lines.
 
-Texts come from the command line, --file or standard input, one a line.
+Texts come from the command line, --file or standard input, one per line.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def run(arguments: argparse.Namespace) -> int:
     from regard import api
 
     if not arguments.out and not arguments.json:
-        raise UsageError("nothing says where the vectors go", remedy="Give --out FILE.npy, or --json.")
+        raise UsageError("no output is given for the vectors", remedy="Give --out FILE.npy, or --json.")
     if arguments.out and not arguments.out.endswith(".npy"):
-        raise UsageError("vectors are written as .npy", got=arguments.out)
+        raise UsageError("the file for vectors must end in .npy", got=arguments.out)
     model: Any = opened(arguments.model)
     parts = []
     with Progress("embedding", text_counter(arguments)) as progress:
@@ -40,5 +40,5 @@ def run(arguments: argparse.Namespace) -> int:
     tell_cut(model)
     if arguments.out:
         shape = api.write_vectors(parts, arguments.out)
-        print(f"{shape[0]} vectors of {shape[1]} numbers in {arguments.out}")
+        print(f"{shape[0]} vector{'s' * (shape[0] != 1)} of {shape[1]} numbers in {arguments.out}")
     return 0

@@ -1,9 +1,9 @@
 """Score a model.
 
-A translation model: --source and --reference; BLEU and chrF as sacrebleu defines them, with signatures. Any model that
-was trained here: the numbers of its own validation, on the data that its recipe held out or, changed as for `train`, on
-other data: regard evaluate out/mnist_vit --data.validation_share 0 --data.validation.images F --data.validation.labels
-G. --suite glue: a table over SST-2, CoLA, MRPC, STS-B and RTE, of a model or of a folder with one for each.
+A translation model: --source and --reference; BLEU and chrF by sacrebleu, with signatures. Any model that was trained
+here: the metrics of its own validation, on the data that its recipe held out or, changed as for `train`, on other data:
+regard evaluate out/mnist_vit --data.validation_share 0 --data.validation.images F --data.validation.labels G.
+--suite glue: a table over SST-2, CoLA, MRPC, STS-B and RTE, for a model or for a folder with a model for each task.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", metavar="FILE", help="lines to translate (plain, .gz or .xz)")
     parser.add_argument("--reference", metavar="FILE", help="their translations")
     parser.add_argument(
-        "--recipe", metavar="RECIPE.yaml", help="how to validate, for a model that has no recipe with it"
+        "--recipe", metavar="RECIPE.yaml", help="how to validate a model that was stored without a recipe"
     )
     parser.add_argument("--suite", choices=("glue",), help="a table over several tasks")
-    parser.add_argument("--suite-data", metavar="FOLDER", help="where the suite's data is (default: $REGARD_DATA/glue)")
+    parser.add_argument("--suite-data", metavar="FOLDER", help="the suite's data (default: $REGARD_DATA/glue)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--out", metavar="FILE", help="also write the translations")
     add_search(parser)
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.source is None and arguments.reference is None:
         return _validate(arguments)
     if arguments.source is None or arguments.reference is None or arguments.rest:
-        raise UsageError("--source and --reference belong together", remedy="Give both and nothing of the recipe.")
+        raise UsageError("--source and --reference belong together", remedy="Give both, without changes of a recipe.")
     return _translations(arguments)
 
 
@@ -60,7 +60,7 @@ def _translations(arguments: argparse.Namespace) -> int:
         return 0
     print(f"BLEU   {scores.bleu:6.2f}   {scores.bleu_signature}")
     print(f"chrF   {scores.chrf:6.2f}   {scores.chrf_signature}")
-    print(f"BLEU   {scores.bleu_tokenised:6.2f}   of words as the files separate them (tokenize=none)")
+    print(f"BLEU   {scores.bleu_tokenised:6.2f}   of words as split in the files (tokenize=none)")
     print(f"exact  {100 * scores.exact:6.2f}   % of {scores.lines} lines")
     return 0
 

@@ -1,8 +1,8 @@
-"""Look inside a model: where it attends, what of that counts, and which tokens an answer comes from.
+"""Look inside a model: where it attends, which part of that has an effect, and which tokens an answer comes from.
 
 regard explain MODEL "text" ["target"]                       attention maps in the terminal
 regard explain MODEL "text" --method effective --out x.html  raw beside effective attention, as one page
-regard explain MODEL "text" --out x.trace                    the whole record, for later: regard explain x.trace
+regard explain MODEL "text" --out x.trace                    store the whole run, for later: regard explain x.trace
 regard explain MODEL picture.png                             a Vision Transformer
 regard explain --methods                                     all methods with their options
 """
@@ -22,15 +22,15 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("model", nargs="?", help="a model folder, or a .trace that was written before")
+    parser.add_argument("model", nargs="?", help="a model folder, or a stored .trace file")
     parser.add_argument("text", nargs="*", help="the text (or an image), and a target: a translation, a second text, "
-                        "or what follows; methods without a text take none")  # fmt: skip
+                        "or a continuation; some methods need no text")  # fmt: skip
     parser.add_argument("--method", help="maps (default; overview for a page), effective, attribute, …: see --methods")
     parser.add_argument("--methods", action="store_true", help="list the methods and their options")
     parser.add_argument(
         "--file",
         metavar="FILE",
-        help="read texts from a file (- is standard input), one a line, instead; --row chooses one of them",
+        help="read texts from a file (- is standard input) instead, one per line; --row chooses one of them",
     )
     parser.add_argument("--out", metavar="FILE", help="write .html, .svg, .png, .json or .trace instead")
     parser.add_argument("--with", dest="given", action="append", default=[], help=argparse.SUPPRESS)
@@ -38,14 +38,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def prepare(words: list[str]) -> list[str]:
-    """Texts last, and a method's options as `--with=probes=8`: argparse does not know them, would take 8 for a text, or
-    an option whose value has a space in it, and takes no text after them."""
+    """Put texts last, and write a method's options as `--with=probes=8`. Argparse does not know these options: it would
+    take 8 as a text, take a value with a space as an option, and accept no text after them."""
     start = words.index("explain") + 1
     options, texts, waiting = list[str](), list[str](), words[start:]
     while waiting:
         word = waiting.pop(0)
         name, equals, value = word[2:].partition("=")
-        if word == "--":  # what follows are texts, whatever they look like
+        if word == "--":  # everything after it is text
             texts += waiting
             break
         if not word.startswith("-") or word == "-" or (" " in word and not word.startswith("--")):
@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_kind(model: Any, texts: Any, target: Any) -> None:
-    """A file's name where a text belongs would be explained as a text."""
+    """Refuse the name of a file in place of a text, which would be explained as a text."""
     if "image" in model.accepts:
         if target is not None:
             raise UsageError("an image has no target", got=target, remedy="Give one image; --file takes several.")
@@ -124,18 +124,20 @@ def _show(result: Any) -> None:
 def _inputs(arguments: argparse.Namespace, is_trace: bool) -> tuple[Any, Any]:
     words = arguments.text
     if is_trace and (words or arguments.file):
-        raise UsageError("a trace holds its text already", got=words[0] if words else arguments.file,
+        raise UsageError("a trace already contains its text", got=words[0] if words else arguments.file,
                          remedy="Leave it out, or give the model in place of the trace.")  # fmt: skip
     if arguments.file:
         from regard import api
         from regard.cli._lines import read_all
 
         if words:
-            raise UsageError("a text and a --file", remedy="Give one of them.")
+            raise UsageError("both a text and --file are given", remedy="Give one of them.")
         given = read_all() if arguments.file == "-" else api.read_text(arguments.file)
         lines = [line for line in given if line.strip()]
         if not lines:
-            raise UsageError(f"there is nothing to explain: {arguments.file} is empty", remedy="Give a line or more.")
+            raise UsageError(
+                f"there is nothing to explain: {arguments.file} is empty", remedy="Give at least one line."
+            )
         return lines, None
     if len(words) > 2:
         raise UsageError("too many texts", got=len(words), expected="a text and a target", remedy="Put each in quotes.")
@@ -144,14 +146,14 @@ def _inputs(arguments: argparse.Namespace, is_trace: bool) -> tuple[Any, Any]:
 
         words = ["\n".join(read_all()).strip(), *words[1:]]
     if words and not words[0].strip():
-        raise UsageError("there is nothing to explain: the text is empty", remedy="Give a word or more.")
+        raise UsageError("there is nothing to explain: the text is empty", remedy="Give at least one word.")
     return words[0] if words else None, words[1] if len(words) > 1 else None
 
 
 def _pairs(given: list[str], rest: list[str]) -> dict[str, str]:
-    """`name=value`, and `name` alone for true."""
+    """Parse `name=value`; `name` alone means true."""
     if rest:
-        raise UsageError("this is no option", got=rest[0], remedy="Put texts that begin with a dash after --.")
+        raise UsageError("this is not an option", got=rest[0], remedy="Put texts that begin with a dash after --.")
     return {name: value if equals else "true" for name, equals, value in (word.partition("=") for word in given)}
 
 

@@ -1,4 +1,4 @@
-"""Say what may stand in the gaps of a text: write [MASK] where a word is missing."""
+"""Fill the gaps of a text: write [MASK] in place of each missing word."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.cli._terminal import shown, shown_json
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
     add_inputs(parser, what="text")
-    parser.add_argument("--top", type=int, default=5, metavar="N", help="how many words for each gap")
+    parser.add_argument("--top", type=int, default=5, metavar="N", help="number of words for each gap")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,8 +1,8 @@
-"""Go on writing after a prompt, with a language model.
+"""Continue a prompt with a language model.
 
-Prompts come from --prompt (again for several), from --file, or from standard input, a prompt a line. What is printed is
-the prompt and what the model wrote; with --json one object a prompt. Any of --temperature, --top-k, --top-p and --min-p
-means sampling.
+Prompts come from --prompt (repeat it for several), from --file, or from standard input, one per line. Prints the prompt
+and its continuation; with --json one object per prompt. Any of --temperature, --top-k, --top-p and --min-p turns on
+sampling.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ _OPTIONS = (*_SAMPLING, "beam", "min_length", "no_repeat_ngram", "repetition_pen
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder, or a llama2.c checkpoint")
-    parser.add_argument("--prompt", action="append", dest="texts", metavar="TEXT", help="what to go on from")
-    parser.add_argument("--file", metavar="FILE", help="prompts, one a line (plain, .gz or .xz)")
+    parser.add_argument("--prompt", action="append", dest="texts", metavar="TEXT", help="the text to continue")
+    parser.add_argument("--file", metavar="FILE", help="prompts, one per line (plain, .gz or .xz)")
     parser.add_argument("--json", action="store_true", help="write JSON lines")
-    parser.add_argument("--stream", action="store_true", help="print text as it is written (one prompt)")
-    parser.add_argument("--max-tokens", type=int, metavar="N", help="new tokens at most")
-    parser.add_argument("--temperature", type=float, metavar="T", help="0 is greedy; below 1 the probable is more so")
-    parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K most probable tokens")
-    parser.add_argument("--top-p", type=float, metavar="P", help="draw from the most probable tokens that make up P")
+    parser.add_argument("--stream", action="store_true", help="print text as it is generated (one prompt)")
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="maximum number of new tokens")
+    parser.add_argument("--temperature", type=float, metavar="T", help="0: greedy; below 1: favour probable tokens")
+    parser.add_argument("--top-k", type=int, metavar="K", help="sample from the K most probable tokens")
+    parser.add_argument("--top-p", type=float, metavar="P", help="sample from the top tokens with total probability P")
     parser.add_argument(
-        "--min-p", type=float, metavar="P", help="draw from tokens at least P times as probable as the best"
+        "--min-p", type=float, metavar="P", help="sample from tokens at least P times as probable as the best"
     )
     parser.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same text")
-    parser.add_argument("--beam", type=int, metavar="N", help="search instead, keeping N hypotheses")
-    parser.add_argument("--min-length", type=int, metavar="N", help="new tokens at least")
-    parser.add_argument("--no-repeat-ngram", type=int, metavar="N", help="never write the same N tokens twice")
+    parser.add_argument("--beam", type=int, metavar="N", help="beam search with N hypotheses")
+    parser.add_argument("--min-length", type=int, metavar="N", help="minimum number of new tokens")
+    parser.add_argument("--no-repeat-ngram", type=int, metavar="N", help="never generate the same N tokens twice")
     parser.add_argument(
-        "--repetition-penalty", type=float, metavar="P", help="above 1, tokens that came before become less probable"
+        "--repetition-penalty", type=float, metavar="P", help="above 1, earlier tokens become less probable"
     )
     add_engine(parser)
 
@@ -77,7 +77,7 @@ def _stream(model: Any, prompt: str, max_tokens: int | None, number: int, option
         print(shown(piece), end="", flush=True)
 
     (generated,) = model.generate([prompt], max_tokens=max_tokens, first=number, on_text=show, **options)
-    # The last token is handed in with the result, not shown as a step.
+    # The last token comes with the result, not as a step.
     print(shown(generated.text.removeprefix("".join(written))))
     _tell(model, generated)
 
@@ -85,7 +85,7 @@ def _stream(model: Any, prompt: str, max_tokens: int | None, number: int, option
 def _tell(model: Any, generated: Any) -> None:
     if generated.full:
         longest = model.model.longest
-        print(f"regard: note: the model's positions end after {longest} tokens, and so does the text", file=sys.stderr)
+        print(f"regard: note: the text ends at the model's limit of {longest} tokens", file=sys.stderr)
 
 
 def _line(generated: Any) -> str:

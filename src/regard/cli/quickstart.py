@@ -1,7 +1,7 @@
-"""See it work in minutes: train a small Transformer, test it, translate with it, look inside.
+"""See regard work in minutes: train a small Transformer, test it, translate with it, look inside.
 
-It learns dates and numbers in twelve languages from a corpus made on the spot, nothing is downloaded. Interrupted, the
-same command goes on where it stopped; run again, it finds the model trained.
+It learns dates and numbers in twelve languages from a generated corpus; nothing is downloaded. If it is interrupted,
+the same command resumes it; if it is run again, it uses the trained model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TRY = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", default="out/quickstart", help="where the model goes (default: out/quickstart)")
+    parser.add_argument("--out", default="out/quickstart", help="folder for the model (default: out/quickstart)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     for (tag, text), written in zip(TRY, model.translate([f"{tag} {text}" for tag, text in TRY]), strict=True):
         console.print(f"   {tag:>5} {text}  →  {written}", markup=False)
 
-    console.print("\n[bold]4. Look inside[/]: which source word each target word looked at\n")
+    console.print("\n[bold]4. Look inside[/]: which source words each target word attends to\n")
     seen = model.align(">fr< Sunday, 15 November 2026")
     console.print(*api.panels_for_terminal(seen.picture(), console.width), sep="\n")
     console.print(

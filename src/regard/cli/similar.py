@@ -1,6 +1,6 @@
-"""Say how alike two texts are: the cosine of their vectors, from -1 to 1.
+"""Measure how similar two texts are: the cosine of their vectors, from -1 to 1.
 
-Two texts on the command line, or lines of two texts separated by a tab from --file or standard input.
+Give two texts on the command line, or lines of two texts separated by a tab from --file or standard input.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.texts and len(arguments.texts) != 2:
         raise UsageError(
-            "similar compares two texts", got=len(arguments.texts), remedy="Or give lines of two by --file."
+            "similar compares two texts", got=len(arguments.texts), remedy="Or give lines of two texts with --file."
         )
     model: Any = opened(arguments.model)
     for lines in batches(arguments):

@@ -1,4 +1,4 @@
-"""Train a model from a recipe, going on where an earlier run of it stopped.
+"""Train a model from a recipe, or resume where an earlier run of it stopped.
 
 Any value of the recipe can be changed: regard train recipes/multi30k_en_de.yaml --training.lr 1e-3 --model.size small
 """
@@ -13,8 +13,8 @@ from regard.core.errors import UsageError
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", help="a YAML file")
-    parser.add_argument("--out", help="where the run and the model go (default: out/NAME)")
-    parser.add_argument("--quiet", action="store_true", help="say nothing while training")
+    parser.add_argument("--out", help="folder for the run and the model (default: out/NAME)")
+    parser.add_argument("--quiet", action="store_true", help="print nothing while training")
 
 
 def run(arguments: argparse.Namespace) -> int:

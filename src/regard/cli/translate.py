@@ -1,7 +1,7 @@
 """Translate standard input to standard output, line by line.
 
-One line out for each line in, in order, written as soon as it is ready; an empty line stays an empty line. With --nbest
-above 1 each line gives that many lines: number of the line, score and translation, separated by tabs.
+Prints one line for each input line, in order, as soon as it is ready; an empty line stays empty. With --nbest above 1
+each line gives that many lines: line number, score and translation, separated by tabs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from regard.cli._terminal import shown, shown_json
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
-    parser.add_argument("--alignments", metavar="FILE", help="also write what each word looked at, as JSON lines")
+    parser.add_argument("--alignments", metavar="FILE", help="also write the attention of each word, as JSON lines")
     parser.add_argument("--json", action="store_true", help="write JSON lines with scores")
     add_search(parser)
     add_engine(parser)

@@ -1,7 +1,7 @@
-"""Examples that are computed together: named tensors, all with the batch as dimension 0.
+"""A batch: named tensors whose dimension 0 is the batch.
 
-A batch also says which rows of the dataset it holds, so that a result, a bad loss or an explanation can be traced back
-to the line it came from.
+A batch also holds the row numbers of its examples in the dataset, so that a result, a bad loss or an explanation can
+be traced back to its line.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from regard.core.errors import ShapeError, UnknownName
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """`batch["ids"]` is a tensor; `rows` are positions in the dataset, empty where there is none."""
+    """`batch["ids"]` is a tensor; `rows` are row numbers in the dataset, empty where there is no dataset."""
 
     tensors: Mapping[str, Tensor]
     rows: tuple[int, ...] = ()
     idle: bool = False
-    """True: it stands in for no rows at all, in a process that got none of a batch, and counts for nothing."""
+    """True for a placeholder: this process got no rows of the batch, so what it computes must not count."""
 
     def __post_init__(self) -> None:
         # A plain dict, not a read-only proxy: batches travel between processes, and a proxy cannot.
@@ -33,7 +33,7 @@ class Batch:
         if self.rows:
             sizes["rows"] = len(self.rows)
         if None in sizes.values() or len(set(sizes.values())) > 1:
-            got = ", ".join(f"{name} {'without one' if size is None else size}" for name, size in sizes.items())
+            got = ", ".join(f"{name} {'no dimensions' if size is None else size}" for name, size in sizes.items())
             raise ShapeError("the tensors of a batch differ in batch size", got=got, expected="one size in dimension 0")
 
     def __getitem__(self, name: str) -> Tensor:
@@ -46,7 +46,7 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """How many examples there are."""
+        """The number of examples."""
         return next((len(tensor) for tensor in self.tensors.values()), len(self.rows))
 
     def to(self, device: torch.device | str) -> Batch:
@@ -55,7 +55,7 @@ class Batch:
 
 
 def pad(sequences: Sequence[Sequence[int]], *, value: int, left: bool = False) -> tuple[Tensor, Tensor]:
-    """Sequences of tokens as ids [B,T], filled up with `value`, and a mask [B,T] that is True at real tokens.
+    """Token sequences as ids [B,T], padded with `value`, and a mask [B,T] that is True at real tokens.
 
     T is the longest length. Padding goes after the tokens, or before them if `left`.
     """
@@ -64,6 +64,6 @@ def pad(sequences: Sequence[Sequence[int]], *, value: int, left: bool = False) -
     steps_T = torch.arange(longest)
     mask_BT = (steps_T.flip(0) if left else steps_T) < lengths_B[:, None]
     ids_BT = torch.full(mask_BT.shape, value, dtype=torch.int64)
-    # A mask is filled row by row, which is the order of the tokens on either side.
+    # Boolean indexing fills the tensor row by row, which is also the order of the tokens.
     ids_BT[mask_BT] = torch.tensor(list(chain.from_iterable(sequences)), dtype=torch.int64)
     return ids_BT, mask_BT

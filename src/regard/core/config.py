@@ -1,12 +1,12 @@
-"""Configurations: data that is checked once, at the door, and cannot change afterwards.
+"""Configurations: frozen data that is checked once, when it is read.
 
-A `Config` refuses unknown keys, text where a number is meant, and numbers that are not finite; `Config.parse` reports
-all of that together, in one line. Values are checked as JSON is: a list may fill a tuple, text may fill a path, an
-integer may fill a float, and a configuration that was dumped parses to an equal one.
+A `Config` refuses unknown keys, text where a number is expected, and numbers that are not finite. `Config.parse`
+reports all problems together, in one line. Values are checked by the rules of JSON: a list may fill a tuple, text may
+fill a path, and an integer may fill a float. A configuration that was dumped parses to an equal one.
 
-Files are JSON, or YAML with the scalars of YAML 1.2: `1e-4` is a number and `no` is a word (Norwegian, to a
-translator), where PyYAML, which follows 1.1, reads text and False. `1_000` stays a number. Dates stay text. A key that
-is given twice is an error in either format, since one of the two values would be lost without a word.
+Files are JSON, or YAML with the scalars of YAML 1.2: `1e-4` is a number and `no` is a word (the language code of
+Norwegian). PyYAML follows YAML 1.1, which reads them as text and as False. `1_000` stays a number. Dates stay text. A
+duplicate key is an error in either format, since one of its values would be lost silently.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Config(BaseModel):
 
     @classmethod
     def parse(cls, data: Mapping[str, Any], where: str = "config") -> Self:
-        """The configuration that `data` describes; `where` names its source in the error."""
+        """Return the configuration that `data` describes; `where` names its source in the error."""
         try:
             return cls.model_validate_json(text := to_json(data, inf_nan_mode="constants"))
         except PydanticSerializationError as error:
-            raise ConfigError(f"{where} holds a value that is no plain data", got=str(error)) from None
+            raise ConfigError(f"{where} holds a value that is not plain data", got=str(error)) from None
         except ValidationError as error:
             problems = [_problem(cls, detail, from_json(text)) for detail in error.errors(include_url=False)]
             raise ConfigError(f"{where}: " + "; ".join(problems)) from None
@@ -53,7 +53,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
     """The mapping in a YAML or JSON file."""
     path = Path(path)
     if path.suffix not in (".yaml", ".yml", ".json"):
-        raise ConfigError(f"{path} is no configuration", got=repr(path.suffix), expected=".yaml, .yml or .json")
+        raise ConfigError(f"{path} is not a configuration", got=repr(path.suffix), expected=".yaml, .yml or .json")
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
@@ -73,7 +73,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
 def override(data: Mapping[str, Any], changes: Mapping[str, str]) -> dict[str, Any]:
     """A deep copy of `data` with other values at dotted paths: `{"training.lr": "1e-3", "data.langs": "[de, en]"}`.
 
-    Each value is YAML text. Mappings that a path lacks are made; what the keys may be is for `parse` to say.
+    Each value is YAML text. Missing mappings on the path are created; `parse` checks the keys later.
     """
     result = copy.deepcopy(dict(data))
     for path, text in changes.items():
@@ -86,13 +86,13 @@ def override(data: Mapping[str, Any], changes: Mapping[str, str]) -> dict[str, A
 
 def dump(config: Config) -> str:
     """JSON text with sorted keys, so that equal configurations are equal files."""
-    # As any: a field declared as `Config` that holds a subclass would otherwise lose the subclass's fields.
+    # serialize_as_any: a field declared as `Config` that holds a subclass would otherwise lose the subclass's fields.
     data = config.model_dump(mode="json", serialize_as_any=True)
     return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _put(data: Any, keys: Sequence[str], value: Any, done: tuple[str, ...]) -> dict[str, Any]:
-    # Copies along the path: YAML aliases make one mapping appear in two places, and only one of them is meant.
+    # Copy along the path: with YAML aliases the same mapping appears in several places, and only one must change.
     if not isinstance(data, dict):
         path, got = ".".join([*done, *keys]), f"{reprlib.repr(data)} at {'.'.join(done)}"
         raise ConfigError(f"cannot override {path}", got=got, expected="a mapping there")
@@ -114,7 +114,7 @@ def _problem(cls: type[BaseModel], error: ErrorDetails, data: Any) -> str:
 
 
 def _locate(cls: type[BaseModel], location: tuple[int | str, ...], data: Any) -> tuple[str, list[str]]:
-    """The place in the user's data, which unlike pydantic's names no members of unions, and the fields known there."""
+    """The path in the user's data (pydantic's path also names members of unions), and the fields known there."""
     path, known, models = [], [""], [cls]
     for part in location:
         known = sorted({name for model in models for name in model.model_fields})
@@ -130,17 +130,17 @@ def _locate(cls: type[BaseModel], location: tuple[int | str, ...], data: Any) ->
 def _item(data: Any, part: int | str) -> Any:
     try:
         return data[part]
-    except (KeyError, IndexError, TypeError):  # a default, or something missing, has no place in the data
+    except (KeyError, IndexError, TypeError):  # a default or a missing value is not in the data
         return None
 
 
 def _union_names(model: type[BaseModel]) -> list[Any]:
-    """How a location may call the model among others of a union: by its class, or by the value of its tag."""
+    """What pydantic may call this model in a location inside a union: its class name, or the value of its tag."""
     return [model.__name__, *(value for field in model.model_fields.values() for value in get_args(field.annotation))]
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
-    """The configurations in an annotation such as `tuple[Layer, ...] | None`."""
+    """The model classes in an annotation such as `tuple[Layer, ...] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for inner in get_args(annotation) for model in _models(inner)]
@@ -164,17 +164,17 @@ def _load(text: str, source: str, *, as_json: bool = False) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, count in Counter(key for key, _ in pairs).items():
         if count > 1:
-            raise ValueError(f"key {key!r} twice")
+            raise ValueError(f"duplicate key {key!r}")
     return dict(pairs)
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain data only, scalars by YAML 1.2, no key twice, and no more of it than a person writes."""
+    """Reads plain data only, with YAML 1.2 scalars, without duplicate keys, and with a limit on its size."""
 
     def construct_document(self, node: yaml.Node) -> Any:
-        # Aliases and merges of aliases double what they stand for, and the merges do so while they are read.
+        # Aliases, and merges of aliases, can double the data at each level; merges do so while they are read.
         if _expanded_size(node, {}) > _MOST_NODES:
-            raise yaml.MarkedYAMLError(problem=f"aliases stand for more than {_MOST_NODES:,} values")
+            raise yaml.MarkedYAMLError(problem=f"aliases expand to more than {_MOST_NODES:,} values")
         return super().construct_document(node)
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
@@ -182,13 +182,13 @@ class _Loader(yaml.SafeLoader):
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
-                raise yaml.MarkedYAMLError(problem=f"key {key.value!r} twice", problem_mark=key.start_mark)
+                raise yaml.MarkedYAMLError(problem=f"duplicate key {key.value!r}", problem_mark=key.start_mark)
             seen.add((key.tag, str(key.value)))
         return node
 
 
 def _expanded_size(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values the node stands for where each alias is a copy; an alias of what it stands in has no end."""
+    """The number of values after aliases are expanded; over the limit for an alias that contains itself."""
     if id(node) not in known:
         known[id(node)] = _MOST_NODES + 1  # while it is being counted
         children: list[yaml.Node] = []
@@ -209,7 +209,7 @@ _KINDS = (*(_TAG + kind for kind in ("null", "bool", "int", "float", "str", "seq
 _Loader.yaml_constructors = {kind: yaml.SafeLoader.yaml_constructors[kind] for kind in _KINDS}
 _Loader.add_constructor(_TAG + "int", _int)
 _Loader.yaml_implicit_resolvers = {}
-for _kind, _pattern, _first in (  # the first that matches wins: int goes before float
+for _kind, _pattern, _first in (  # the first match wins, so int goes before float
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
     ("int", r"[-+]?(?:0o[0-7]+|0x[0-9a-fA-F]+|[0-9]+(?:_[0-9]+)*)", list("-+0123456789")),

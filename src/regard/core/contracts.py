@@ -1,4 +1,4 @@
-"""What the replaceable pieces of attention promise each other. A new piece is a file whose class keeps one of these.
+"""Protocols of the replaceable pieces of attention. A new piece is a file whose class implements one of them.
 
 Shapes throughout the project: B batch, Q queries, K keys, T time, D model width, H heads, E head width,
 V vocabulary, P patches. `scores` are before choosing, `weights` after.
@@ -25,8 +25,8 @@ class Score(Protocol):
     """How well a query matches each key."""
 
     by_index: bool
-    """True when scores belong to positions of keys or queries rather than their contents: neither can be regrouped,
-    unless `as_dot` gives a form that needs the contents only."""
+    """True when scores depend on the positions of keys or queries, not on their contents. Such keys and queries cannot
+    be regrouped, unless `as_dot` gives a form that needs the contents only."""
     same_width: bool
     """True when the query and the keys must have the same width."""
 
@@ -35,17 +35,17 @@ class Score(Protocol):
         ...
 
     def prepare(self, keys: Tensor) -> Tensor:
-        """What depends on the keys alone, to be done once for many queries."""
+        """Compute what depends on the keys alone, once for many queries."""
         ...
 
     def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
-        """query and prepared keys → scores."""
+        """Return the scores of a query and prepared keys."""
         ...
 
     def as_dot(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, float] | None:
-        """(query', keys', scale) such that scores = scale · query' keys'ᵀ; None when there is no such form.
+        """Return (query', keys', scale) such that scores = scale · query' keys'ᵀ, or None if there is no such form.
 
-        A score with this form gets the fused kernel for free."""
+        A score with this form can use the fused kernel."""
         ...
 
 
@@ -54,21 +54,21 @@ class Chooser(Protocol):
     """How scores become weights."""
 
     fused: bool
-    """True when torch's fused kernel makes the same choice (softmax)."""
+    """True when torch's fused kernel computes the same weights (softmax)."""
 
     @property
     def stochastic(self) -> bool:
-        """True while choosing draws random numbers, so that asking twice gives two answers."""
+        """True while choosing draws random numbers, so that two calls give two answers."""
         ...
 
     def __call__(self, scores: Tensor) -> Tensor:
-        """scores [...,K] → weights [...,K], not negative, sum 1. Forbidden keys have hugely negative scores."""
+        """scores [...,K] → weights [...,K], non-negative, sum 1. Forbidden keys have hugely negative scores."""
         ...
 
 
 @runtime_checkable
 class SamplingChooser(Chooser, Protocol):
-    """A chooser that may draw at random, and can say how likely that was."""
+    """A chooser that may sample, and returns the log-probability of its sample."""
 
     def log_prob(self, scores: Tensor, weights: Tensor) -> Tensor:
         """log p(chosen) [...]."""
@@ -77,34 +77,34 @@ class SamplingChooser(Chooser, Protocol):
 
 @runtime_checkable
 class Fitted(Protocol):
-    """A model that is not trained by gradients: it sees the data once, and counts, say."""
+    """A model that is not trained by gradients: it reads the data once, for example to count."""
 
     def fit(self, batches: Iterable[Batch]) -> None: ...
 
 
 @runtime_checkable
 class Decodable(Protocol):
-    """A model that generates text; all that it remembers is in the state, path by path (see `core.state`)."""
+    """A model that generates text. All of its memory is in the state, one path per hypothesis (see `core.state`)."""
 
     coverage_site: str | None
-    """The attention site whose weights say which inputs have been used up; None: there is none."""
+    """The attention site whose weights show which inputs have been covered; None if there is none."""
 
     longest: int | None
-    """The most tokens that either side may have, beginning and end tokens included; None: any number."""
+    """The largest number of tokens on either side, beginning and end tokens included; None if there is no limit."""
 
     @property
     def vocab_size(self) -> int:
-        """How many tokens it may choose from."""
+        """The number of tokens that it chooses from."""
         ...
 
     def new_state(self, *, sources: int, paths: int, capacity: int) -> State:
-        """Room for so many sources and so many paths of `capacity` tokens each."""
+        """Return a state with room for this many sources and this many paths of `capacity` tokens each."""
         ...
 
     def read(self, inputs: Mapping[str, Tensor], state: State, sources_R: Tensor) -> None:
-        """Read the inputs (`source` [R,S] and `source_mask` [R,S], say), which become these sources of the state."""
+        """Read the inputs (for example `source` [R,S] and `source_mask` [R,S]) and store them as these sources."""
         ...
 
     def step(self, tokens_NT: Tensor, counts_N: Tensor, paths_N: Tensor, state: State) -> Tensor:
-        """Take the first `counts` tokens of each row into its path; logits [N,V] of the token that comes next."""
+        """Append the first `counts` tokens of each row to its path; return logits [N,V] of the next token."""
         ...

@@ -1,7 +1,7 @@
 """Conversion between a model here and its folder in another library: configuration and parameter names, both ways.
 
-A model file states a `Conversion`. Reading and writing go through the same tables, so that they cannot drift apart.
-Names of configuration fields are a `FieldMap`, names of parameters a `KeyMap`.
+A model file defines a `Conversion`. Reading and writing use the same tables, so they cannot disagree. A `FieldMap` maps
+names of configuration fields, a `KeyMap` maps names of parameters.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ ACTIVATIONS = {
     "quick_gelu": "quick_gelu",
     "tanh": "tanh",
 }
-"""Their names of activations → ours; where several mean the same, the first is written."""
+"""Their names of activations → ours. Where several names mean the same, the first is written."""
 
 _MISSING = object()
 
 
 @dataclass(frozen=True)
 class Field:
-    """One field: its two names, its default where a folder leaves it out, and the values that have two names."""
+    """One field: both names, the default if a folder leaves it out, and the values that are named differently."""
 
     ours: str
     theirs: str
@@ -60,34 +60,32 @@ class Field:
             if ours == value:
                 return theirs
         raise ConfigError(
-            f"the other library has no such {self.ours}",
+            f"the other library does not support this {self.ours}",
             got=value,
             expected=f"one of {', '.join(dict.fromkeys(map(str, self.values.values())))}",
-            remedy="Keep it in regard's own form.",
+            remedy="Keep it in regard's own format.",
         )
 
 
 @dataclass(frozen=True)
 class FieldMap:
-    """All fields of a format. `fixed` are fields of theirs of which one value is supported: any other is refused."""
+    """All fields of a format. `fixed` holds fields of theirs with one supported value; other values are refused."""
 
     fields: Sequence[Field]
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
     def to_ours(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Their configuration → the options of ours; all unsupported values are named together."""
+        """Their configuration → our options; the error lists all unsupported values."""
         unsupported = [
             f"{name} {config[name]!r}" for name, only in self.fixed.items() if config.get(name, only) != only
         ]
         if unsupported:
             expected = ", ".join(f"{name} {only!r}" for name, only in self.fixed.items())
-            raise ConfigError(
-                "config.json asks for what is not supported", got=", ".join(unsupported), expected=expected
-            )
+            raise ConfigError("config.json has unsupported values", got=", ".join(unsupported), expected=expected)
         return {field.ours: field.to_ours(config) for field in self.fields}
 
     def to_theirs(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Options of ours → their configuration."""
+        """Our options → their configuration."""
         return {**self.fixed, **{field.theirs: field.to_theirs(options[field.ours]) for field in self.fields}}
 
 
@@ -96,12 +94,12 @@ class Conversion:
     """How a model is converted from and to the other library's format."""
 
     model_types: tuple[str, ...]
-    """Values of `model_type` that this model answers to; the first is written."""
+    """Values of `model_type` that this model reads; the first is written."""
     prefix: str
-    """What stands before the names of the bare model inside one with a head; folders of bare models leave it out.
+    """The prefix of the bare model's names inside a model with a head; folders of bare models leave it out.
     `{model_type}` in it is filled in."""
     heads: Sequence[tuple[str, Mapping[str, Any]]]
-    """Their classes and the options of ours that each means; the first that fits is read, and written."""
+    """Their classes, and our options for each; the first that fits is read and written."""
     to_ours: Callable[[Mapping[str, Any]], dict[str, Any]]
     """Their configuration → our options, without the head."""
     to_theirs: Callable[[Any], dict[str, Any]]
@@ -109,14 +107,14 @@ class Conversion:
     keys: Callable[[Any], KeyMap]
     """The table of parameter names; it may know more names than one head uses."""
     bare: tuple[str, ...] = ()
-    """Their classes without a head, whose names lack the prefix."""
+    """Their classes without a head; their names lack the prefix."""
     renamed: Mapping[str, str] = field(default_factory=dict)
-    """Ends of names that old files use → those of today."""
+    """Suffixes of names in old files → today's suffixes."""
     constants: Callable[[Any], dict[str, Tensor]] = lambda config: {}
-    """Tensors that their files hold although the configuration says them, by their names; written, not read."""
+    """Tensors by their names that their files hold although they follow from the configuration; written, not read."""
 
     def head(self, architecture: str) -> Mapping[str, Any]:
-        """The options of ours that their class means."""
+        """Our options for their class."""
         known = dict(reversed(self.heads))
         if architecture not in known:
             raise UnknownName("architecture in config.json", architecture, known)
@@ -131,11 +129,11 @@ class Conversion:
             "the other library has no such model",
             got=", ".join(f"{key} {options.get(key)!r}" for key in differing),
             expected=", ".join(f"{key} {value!r}" for key, value in differing.items()) + f", as {name} has",
-            remedy="Keep it in regard's own form.",
+            remedy="Keep it in regard's own format.",
         )
 
     def nearest(self, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Their class that needs the fewest other options, and these; the first of several."""
+        """Their class that needs the fewest changes of our options, and these changes; the first of several."""
         differing = [
             (name, {key: value for key, value in required.items() if options.get(key) != value})
             for name, required in self.heads
@@ -144,11 +142,11 @@ class Conversion:
 
 
 def conversions_of(model: Any) -> tuple[Conversion, ...]:
-    """Those of a model's class, which may have one, several or none."""
+    """The conversions of a model's class: none, one or several."""
     stated = getattr(model, "conversion", ())
     return stated if isinstance(stated, tuple) else (stated,)
 
 
 def nearest_conversion(model: Any, options: Mapping[str, Any]) -> Conversion:
-    """The one whose format needs the fewest other options."""
+    """The conversion whose format needs the fewest changes of the options."""
     return min(conversions_of(model), key=lambda conversion: len(conversion.nearest(options)[1]))

@@ -1,4 +1,4 @@
-"""Which way a number is better. Whoever gives a number says so; a NaN is never better than anything."""
+"""Whether a metric should be high or low. Each metric says so itself; NaN is never better than anything."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Direction = Literal["higher", "lower"]
 
 
 def better(value: float, best: float | None, direction: Direction) -> bool:
-    """Whether `value` beats the best so far; any number beats none and beats a NaN."""
+    """Whether `value` beats the best so far; any number beats None and NaN."""
     if math.isnan(value):
         return False
     if best is None or math.isnan(best):

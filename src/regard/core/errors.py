@@ -1,7 +1,7 @@
-"""Errors that a user can cause and mend.
+"""Errors that a user can cause and fix.
 
-Each says what is wrong, what was got, what was expected and the remedy, in one line: the command line prints that line
-and exits, Python users see it as the exception's text. Invariants of the code itself are `assert`ed instead.
+Each error says in one line what is wrong, what was given, what was expected and how to fix it. The command line prints
+this line and exits; in Python it is the exception's text. Invariants of the code itself are `assert`ed instead.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 
 class RegardError(Exception):
-    """Any error a user can mend. `exit_code` is what the command line leaves with."""
+    """Any error that a user can fix. `exit_code` is the exit code of the command line."""
 
     exit_code = 1
 
@@ -29,7 +29,7 @@ class UsageError(RegardError, ValueError):
 
 
 class UnknownName(UsageError):
-    """A name that nothing answers to; near matches are suggested."""
+    """An unknown name; near matches are suggested."""
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         names = sorted(known)
@@ -47,7 +47,7 @@ class ShapeError(RegardError, ValueError):
 
 
 class LengthError(RegardError, ValueError):
-    """A sequence longer than the model has positions for."""
+    """A sequence that is longer than the model's number of positions."""
 
 
 class WeightsError(RegardError, ValueError):

@@ -5,7 +5,7 @@ torch draws one Mersenne Twister number per element, serially. Here one number i
 random bytes from each 64-bit word, in vectorised integer arithmetic, the same bytes for any number of threads.
 
 A byte can only express rates in 1/256ths, so the threshold is dithered: each call drops at one of the two neighbouring
-rates, chosen so that the expected rate is exactly p, and scales by what it really keeps. Every call is unbiased.
+rates, chosen so that the expected rate is exactly p, and scales by the rate it used. Every call is unbiased.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch import Tensor
 
 from regard.core.errors import UsageError
 
-# splitmix64 (Steele et al. 2014): its counter's step, then pairs of (fold by this many bits, multiply by this), the
-# numbers as signed 64-bit integers because that is what torch has.
+# splitmix64 (Steele et al. 2014): the step of its counter, then pairs (bits to fold by, factor to multiply by). The
+# numbers are signed 64-bit integers because torch has no unsigned ones.
 _STEP = -7046029254386353131
 _ROUNDS = ((30, -4658895280553007687), (27, -7723592293110705685), (31, 1))
 _LEVELS = 256
@@ -30,7 +30,7 @@ def noise_bytes(count: int) -> Tensor:
     words = torch.arange(seed, seed + (count + 7) // 8, dtype=torch.int64).mul_(_STEP)
     for bits, factor in _ROUNDS:
         folded = words >> bits
-        folded &= (1 << (64 - bits)) - 1  # torch shifts in copies of the sign; a hash needs zeros
+        folded &= (1 << (64 - bits)) - 1  # torch shifts in copies of the sign bit; the hash needs zeros
         words ^= folded
         words *= factor
     return words.view(torch.int8)[:count]
@@ -44,13 +44,13 @@ def keep_factors(like: Tensor, p: float) -> Tensor:
     if threshold == _LEVELS:
         return torch.zeros_like(like)
     noise = noise_bytes(like.numel()).view(like.shape)
-    # Comparing straight into a floating tensor is several times faster here than comparing, then converting.
+    # Comparing directly into a floating tensor is several times faster here than comparing and then converting.
     keep = torch.ge(noise, threshold - 128, out=torch.empty(like.shape, dtype=like.dtype))
     return keep.mul_(_LEVELS / (_LEVELS - threshold)).to(like.device)
 
 
 def drop(x: Tensor, p: float, *, training: bool = True) -> Tensor:
-    """Dropout (Srivastava et al. 2014), scaled at training time so that evaluation changes nothing."""
+    """Dropout (Srivastava et al. 2014), scaled during training so that evaluation needs no scaling."""
     if not 0.0 <= p <= 1.0:
         raise UsageError("dropout rate out of range", got=p, expected="a number from 0 to 1")
     if not training or p == 0.0:

@@ -14,10 +14,10 @@ Side = Annotated[int, Field(gt=0, le=_LARGEST)]
 
 
 class Resizing(Config):
-    """How an image becomes `size` × `size` pixels; by default it is stretched to them.
+    """How an image becomes `size` × `size` pixels. By default it is stretched to that size.
 
-    It is resized to `to` (height, width), or so that its shorter side has `shortest` pixels, or not at all
-    (`resize` false); then `crop` takes the middle, with black around it where the image is smaller.
+    The image is resized to `to` (height, width), or so that its shorter side has `shortest` pixels, or not at all
+    (`resize` false). Then `crop` takes the middle, padded with black where the image is smaller.
     """
 
     resize: bool = True
@@ -29,7 +29,7 @@ class Resizing(Config):
 
 
 class ImageSettings(Config):
-    """Pixels a side, colours, and what is done with each pixel's value: (value · scale − mean) / std."""
+    """Pixels per side, colours, and how each pixel value is transformed: (value · scale − mean) / std."""
 
     size: Side
     channels: Literal[1, 3] = 3
@@ -37,7 +37,7 @@ class ImageSettings(Config):
     std: tuple[Annotated[float, Field(gt=0)], ...]
     resizing: Resizing = Resizing()
     scale: float | None = None
-    """What the pixels, 0 to 255, are multiplied with; None: 1/255."""
+    """The factor for pixel values from 0 to 255; None means 1/255."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

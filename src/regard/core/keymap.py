@@ -1,12 +1,12 @@
 """Reversible tables between our parameter names and those of another format.
 
-A table is a list of rules, and each rule works both ways, so the reader and the writer of a format cannot drift apart.
-In a pattern, a placeholder of one letter (`{i}`) stands for digits, a longer one (`{part}`) for a word without a dot;
-what it matched on one side is put in on the other. Names that no rule or two rules match, that fall together, half a
-pack and unfit shapes are reported together.
+A table is a list of rules, and each rule works both ways, so the reader and the writer of a format cannot disagree.
+In a pattern, a placeholder of one letter (`{i}`) matches digits and a longer one (`{part}`) matches a word without a
+dot. What it matched on one side is filled in on the other. All problems are reported together: names that match no
+rule or two rules, two names that map to one, incomplete packs, and wrong shapes.
 
-Memory: renamed tensors are the same objects, transposed ones and parts of a pack are views, so mapped weights stay
-mapped and nothing is held twice. Matrix products take a transposed matrix as fast as any.
+Memory: renamed tensors are the same objects; transposed tensors and parts of a pack are views. So mapped weights stay
+mapped and nothing is held twice. Matrix products are as fast with a transposed matrix.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from regard.core.weights import brief
 Names = tuple[str, ...]
 Tensors = Sequence[Tensor]
 _Way = tuple[Names, Names, Callable[[Tensors], Tensors]]  # a rule in one direction: from, to, how
-_Use = tuple[int, tuple[tuple[str, str], ...]]  # the index of a rule, and what its placeholders stand for
+_Use = tuple[int, tuple[tuple[str, str], ...]]  # the index of a rule, and the values of its placeholders
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 class Rule(Protocol):
-    """One kind of correspondence. Tensors come and go in the order of the patterns."""
+    """One kind of correspondence. Tensors are passed and returned in the order of the patterns."""
 
     def names(self) -> tuple[Names, Names]:
-        """The patterns of our names and of theirs that belong together."""
+        """The patterns of our names, and the matching patterns of theirs."""
 
     def to_ours(self, theirs: Tensors) -> Tensors:
-        """Their tensors as ours; a `WeightsError` says why they cannot be, and the map adds their names."""
+        """Their tensors as ours. Raises a `WeightsError` if they cannot be converted; the map adds their names."""
 
     def to_theirs(self, ours: Tensors) -> Tensors:
         """Our tensors as theirs."""
@@ -46,7 +46,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class Rename:
-    """The same tensor by another name."""
+    """The same tensor under another name."""
 
     ours: str
     theirs: str
@@ -63,7 +63,7 @@ class Rename:
 
 @dataclass(frozen=True)
 class Transpose(Rename):
-    """A matrix stored input × output, as by GPT-2, where ours is output × input."""
+    """A matrix that the other format stores input × output, as GPT-2 does; ours is output × input."""
 
     def to_ours(self, theirs: Tensors) -> Tensors:
         return [_transposed(tensor) for tensor in theirs]
@@ -74,11 +74,11 @@ class Transpose(Rename):
 
 @dataclass(frozen=True)
 class Row(Rename):
-    """A vector stored as a matrix of one row."""
+    """A vector that the other format stores as a matrix of one row."""
 
     def to_ours(self, theirs: Tensors) -> Tensors:
         if bad := [tensor for tensor in theirs if tensor.ndim != 2 or len(tensor) != 1]:
-            raise WeightsError("is no row", got=f"shape {list(bad[0].shape)}", expected="[1, n]")
+            raise WeightsError("is not a single row", got=f"shape {list(bad[0].shape)}", expected="[1, n]")
         return [tensor[0] for tensor in theirs]
 
     def to_theirs(self, ours: Tensors) -> Tensors:
@@ -87,8 +87,7 @@ class Row(Rename):
 
 @dataclass(frozen=True)
 class Pack:
-    """Several tensors of ours that are one of theirs, joined along `dim` and, if so asked, transposed after that.
-
+    """Several tensors of ours that are one tensor of theirs, joined along `dim` and then optionally transposed.
     The parts are of equal size unless `parts` gives their sizes, as grouped-query attention needs.
     """
 
@@ -117,7 +116,7 @@ class Pack:
         kinds = {(tensor.dtype, *tensor.shape[: self.dim], *tensor.shape[self.dim + 1 :]) for tensor in ours}
         if lengths != (expected := self._sizes(lengths[0])) or len(kinds) > 1:
             got = ", ".join(f"{tensor.dtype} {list(tensor.shape)}" for tensor in ours)
-            raise WeightsError("cannot be packed", got=got, expected=f"lengths {expected} of one kind")
+            raise WeightsError("cannot be packed", got=got, expected=f"lengths {expected} and one type")
         packed = torch.cat(list(ours), self.dim)
         return [_transposed(packed) if self.transpose else packed]
 
@@ -132,7 +131,7 @@ class Pack:
 
 @dataclass(frozen=True)
 class Copies:
-    """One tensor of ours that the other format stores by several names; of what is read the first counts."""
+    """One tensor of ours that the other format stores under several names; reading takes the first."""
 
     ours: str
     theirs: Sequence[str]
@@ -149,7 +148,7 @@ class Copies:
 
 @dataclass(frozen=True)
 class Drop:
-    """Buffers of the other format that carry no weights: ignored when reading, never written."""
+    """Buffers of the other format that hold no weights: ignored when reading, never written."""
 
     theirs: str
 
@@ -164,7 +163,7 @@ class Drop:
 
 
 class KeyMap:
-    """The table of a format. It knows rules by their protocol only, so a new kind of rule is a new class."""
+    """The table of a format. It uses rules through their protocol only, so a new kind of rule is a new class."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = tuple(rules)
@@ -173,7 +172,7 @@ class KeyMap:
                 raise UsageError("a rule needs the same placeholders on both sides", got=f"{ours} and {theirs}")
 
     def to_ours(self, tensors: Mapping[str, Tensor], *, unknown: list[str] | None = None) -> dict[str, Tensor]:
-        """Tensors by their names → by ours. Names that no rule knows go to `unknown`, or are an error without it."""
+        """Tensors by their names → by ours. Names that match no rule go to `unknown`; without it they are an error."""
         ways = [(rule.names()[1], rule.names()[0], rule.to_ours) for rule in self.rules]
         return _convert(ways, tensors, unknown)
 
@@ -202,14 +201,14 @@ def _convert(
             result.update(zip(targets, convert([tensors[name] for name in sources]), strict=True))
         except WeightsError as error:
             problems["unfit"].append(f"{', '.join(sources)} {error}")
-    problems["onto one name"] += [f"{' and '.join(names)} → {name}" for name, names in origins.items() if names[1:]]
+    problems["same new name"] += [f"{' and '.join(names)} → {name}" for name, names in origins.items() if names[1:]]
     if faults := [f"{kind}: {brief(names)}" for kind, names in problems.items() if names]:
         raise WeightsError(f"the names do not fit the key map: {'; '.join(faults)}")
     return result
 
 
 def _groups(ways: Sequence[_Way], names: Iterable[str]) -> tuple[dict[_Use, list[str]], defaultdict[str, list[str]]]:
-    """The names that each use of a rule takes together, and the names that cannot be placed."""
+    """The names that each use of a rule takes together, and the names that no rule places."""
     groups: defaultdict[_Use, list[str]] = defaultdict(list)
     problems: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:

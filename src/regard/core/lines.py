@@ -1,9 +1,9 @@
-"""Text files as lines, one at a time: plain, gzip or xz, of any size.
+"""Text files as lines, read one at a time: plain, gzip or xz, of any size.
 
-Only "\\n" ends a line, so that line numbers agree between the two files of a parallel text and with other tools;
-Python's own text mode also stops at a lone "\\r", `str.splitlines` at U+2028. A carriage return before the end of a
-line is dropped. A packed line has a longest length, since a small file can hold one that fills the memory. A line that
-is not UTF-8 keeps its place, with U+FFFD where bytes make no character, and is counted.
+Only "\\n" ends a line, so that line numbers agree between the two files of a parallel text and with other tools.
+Python's own text mode also ends a line at a lone "\\r", and `str.splitlines` at U+2028. A carriage return before a line
+end is dropped. Lines of compressed files have a maximum length, since a small file can hold a line that fills the
+memory. A line that is not UTF-8 keeps its number, with U+FFFD for invalid bytes, and is counted.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from regard.core.errors import DataError
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 LONGEST_LINE = 1 << 27
-"""Bytes of a line of a packed file, or of standard input."""
+"""The maximum number of bytes in a line of a compressed file or of standard input."""
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
-    """A file to read, unpacked by its suffix; what goes wrong in the block names the file."""
+    """Open a file to read, decompressed by its suffix; errors in the block name the file."""
     path = Path(path)
     try:
         with _opened(path) as file:
@@ -40,8 +40,8 @@ def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def open_lines(path: str | Path) -> Iterator[bytes]:
-    """The lines of a file without their ends, unpacked by its suffix. The file is opened at the first line."""
-    # A plain file is no longer than it looks; a packed one of a megabyte may hold a line of a gigabyte.
+    """Yield the lines of a file without line ends, decompressed by its suffix. It is opened at the first line."""
+    # A plain file bounds its own lines; a compressed megabyte may hold a line of a gigabyte.
     longest = LONGEST_LINE if Path(path).suffix.lower() in _OPENERS else -2
     with open_bytes(path) as file:
         while line := file.readline(longest + 1):
@@ -51,9 +51,9 @@ def open_lines(path: str | Path) -> Iterator[bytes]:
 
 
 def read_lines(path: str | Path, on_malformed: Callable[[], None] = lambda: None) -> Iterator[str]:
-    """The lines of a UTF-8 file, without a byte order mark.
+    """Yield the lines of a UTF-8 file, without a byte order mark.
 
-    `on_malformed` is called for each line that is not UTF-8, before the line is given with U+FFFD in its gaps.
+    `on_malformed` is called for each line that is not UTF-8, before the line is yielded with U+FFFD for invalid bytes.
     """
     for number, line in enumerate(open_lines(path)):
         if number == 0:
@@ -66,21 +66,21 @@ def read_lines(path: str | Path, on_malformed: Callable[[], None] = lambda: None
 
 
 def too_long(source: object) -> DataError:
-    """The error of a line that does not end."""
+    """The error for a line that is too long."""
     return DataError(
         f"{source} has a line that is too long",
         got=f"more than {LONGEST_LINE:,} bytes",
-        remedy="Put line ends in; unpack it if it is meant to be so.",
+        remedy="Add line ends. If the line is meant to be this long, decompress the file.",
     )
 
 
 def read_whole(path: str | Path, most: int = 1 << 28) -> bytes:
-    """All bytes of a file, unpacked by its suffix; a packed file that holds more than `most` is refused."""
+    """All bytes of a file, decompressed by its suffix. A compressed file with more than `most` bytes is refused."""
     with open_bytes(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
         raise DataError(
-            f"{path} is too large", got=f"more than {most:,} bytes", remedy="Check that it is what you mean."
+            f"{path} is too large", got=f"more than {most:,} bytes", remedy="Check that this is the right file."
         )
     return data
 
@@ -88,7 +88,7 @@ def read_whole(path: str | Path, most: int = 1 << 28) -> bytes:
 def _opened(path: Path) -> BinaryIO:
     suffix = path.suffix.lower()
     if suffix in _OPENERS and path.is_file() and path.stat().st_size == 0:
-        raise EOFError("no bytes at all")  # gzip reads that as no text, but no packer writes it
+        raise EOFError("no bytes at all")  # gzip reads this as empty text, but no compressor writes it
     return cast(BinaryIO, _OPENERS.get(suffix, open)(path, "rb"))
 
 

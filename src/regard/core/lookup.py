@@ -1,7 +1,7 @@
 """Names are files: `find("regard.attention.scores", "scaled_dot")` is class `ScaledDot` of `scores/scaled_dot.py`.
 
-The folder's kind may follow, which goes first: `positions/none.py` defines `NonePosition`, `jobs/translation.py`
-`TranslationJob`.
+The class name may end in the folder's kind, and that form is tried first: `positions/none.py` defines `NonePosition`,
+`jobs/translation.py` defines `TranslationJob`.
 
 Adding a variant is adding a file. Only names in the folder listing are ever imported, so a name that comes from a
 configuration or a request cannot reach any other module.
@@ -20,14 +20,14 @@ from regard.core.errors import UnknownName, UsageError
 
 @functools.cache
 def names(package: str) -> tuple[str, ...]:
-    """The variants in a folder, by its listing; files that begin with an underscore are not variants."""
+    """The names of the variants in a folder; files that begin with an underscore are not variants."""
     path = importlib.import_module(package).__path__
     return tuple(sorted(module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_")))
 
 
 @functools.cache
 def find(package: str, name: str) -> type[Any]:
-    """The class of file `name`: called as the file is in camel case and the folder's kind, or without the kind."""
+    """The class of file `name`: the file's name in camel case, with or without the folder's kind at its end."""
     if name not in names(package):
         raise UnknownName(_kind(package), name, names(package))
     module = importlib.import_module(f"{package}.{name}")
@@ -38,10 +38,10 @@ def find(package: str, name: str) -> type[Any]:
 
 
 def build(package: str, name: str, **offers: Any) -> Any:
-    """Make the variant `name`, giving it those of the offered arguments that it asks for.
+    """Make the variant `name` with those of the offered arguments that its constructor takes.
 
-    One set of offers serves every variant of a folder: `dot` takes none of `d_query`, `d_key`, `max_len`;
-    `location` takes two. An argument that the variant requires and nobody offers is a usage error.
+    The same offers serve every variant of a folder: `dot` takes none of `d_query`, `d_key`, `max_len`; `location`
+    takes two. A required argument that is not offered is a usage error.
     """
     variant = find(package, name)
     parameters = inspect.signature(variant).parameters

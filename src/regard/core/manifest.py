@@ -1,4 +1,4 @@
-"""A manifest of SHA-256 sums beside the files of a folder: damage is found by name before anything is used."""
+"""A manifest of SHA-256 sums beside the files of a folder: a damaged file is named before anything is used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REMEDY = "Copy the folder again. If you changed it on purpose: python -m regard
 
 
 def write_manifest(folder: Path, names: Iterable[str]) -> None:
-    """Sums of these files of the folder."""
+    """Write the sums of these files of the folder."""
     files = [folder / name for name in sorted(names)]
     sums = {path.name: {"sha256": digest(path), "bytes": path.stat().st_size} for path in files}
     with replacing(folder / NAME) as file:
@@ -25,7 +25,7 @@ def write_manifest(folder: Path, names: Iterable[str]) -> None:
 
 
 def check_names(folder: Path, required: Iterable[str]) -> None:
-    """Refuse a folder without a manifest, or whose manifest leaves out one of the required files that it has."""
+    """Refuse a folder without a manifest, or a manifest that does not name a required file which the folder has."""
     named = _read(folder)
     for name in required:
         if name not in named and (folder / name).exists():
@@ -33,21 +33,21 @@ def check_names(folder: Path, required: Iterable[str]) -> None:
 
 
 def check_manifest(folder: Path) -> None:
-    """Refuse a folder one of whose files is missing or is not what the manifest says; name the file."""
+    """Refuse a folder if a file is missing or differs from the manifest; the error names the file."""
     expected = _read(folder)
     for name, (recorded, size) in expected.items():
         path = folder / name
         if path.parent != folder or not path.is_file():
             raise WeightsError(f"{path} is missing", remedy="Copy the folder again, or train it again.")
         if path.stat().st_size != size:
-            got = f"{path.stat().st_size} bytes, {size} by its manifest"
+            got = f"{path.stat().st_size} bytes, its manifest says {size}"
             raise WeightsError(f"{path} is damaged, or its manifest is", got=got, remedy=_REMEDY)
         if digest(path) != recorded:
-            raise WeightsError(f"{path} is damaged", got="another SHA-256 than its manifest says", remedy=_REMEDY)
+            raise WeightsError(f"{path} is damaged", got="a SHA-256 that differs from its manifest", remedy=_REMEDY)
 
 
 def update_manifest(folder: Path, name: str, data: bytes) -> None:
-    """Write a file that the manifest names, without a moment at which the two differ."""
+    """Write a file that the manifest names, so that file and manifest never disagree."""
     sums = _read(folder)
     others = [other for other in sums if other != name]
     if name in sums:
@@ -63,7 +63,7 @@ def _read(folder: Path) -> dict[str, tuple[str, int]]:
         return {str(name): (str(entry["sha256"]), int(entry["bytes"])) for name, entry in sums.items()}
     except FileNotFoundError:
         raise WeightsError(
-            f"{folder} has no {NAME}, without which damage cannot be told", got="no such file", remedy=_REMEDY
+            f"{folder} has no {NAME}, so damage cannot be detected", got="no such file", remedy=_REMEDY
         ) from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise WeightsError(f"{folder / NAME} cannot be read", got=type(error).__name__, remedy=_REMEDY) from None
@@ -75,7 +75,7 @@ def digest(path: Path) -> str:
 
 
 def flush_folder(folder: Path) -> None:
-    """Make a rename inside the folder last through a power cut."""
+    """Make a rename inside the folder survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -83,7 +83,7 @@ def flush_folder(folder: Path) -> None:
         os.close(handle)
 
 
-if __name__ == "__main__":  # new sums, for a folder that was changed on purpose
+if __name__ == "__main__":  # writes new sums, for a folder that was changed on purpose
     place = Path(sys.argv[1])
     write_manifest(place, [file.name for file in place.iterdir() if file.suffix in (".json", ".safetensors", ".md")
                            and file.name != NAME])  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is read off batches with teacher forcing: sums with their counts, and an answer for each row."""
+"""What teacher forcing measures on batches: sums with their counts, and an answer for each row."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor
 
 @dataclass
 class Measured:
-    """`sums["loss"] / counts["loss"]` is the mean loss. `answers` are the model's, by the number of their row, and
-    `targets` what was wanted there; both are left empty by tasks that have no answer a row."""
+    """`sums["loss"] / counts["loss"]` is the mean loss. `answers` are the model's answers by row number, `targets` the
+    expected ones. Both stay empty for tasks that have no answer per row."""
 
     sums: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
@@ -21,7 +21,7 @@ class Measured:
     targets: dict[int, Tensor] = field(default_factory=dict)
 
     def add(self, batch: Measured) -> None:
-        """Add what another batch gave."""
+        """Add the measurements of another batch."""
         for name, value in batch.sums.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
             self.counts[name] = self.counts.get(name, 0) + batch.counts[name]
@@ -33,10 +33,10 @@ class Measured:
 
 
 def stacked(rows: Mapping[int, Tensor]) -> Tensor:
-    """Tensors of one shape by row number, as one tensor in the order of the rows [N,…]."""
+    """Stack tensors of equal shape in the order of their row numbers [N,…]."""
     return torch.stack([rows[row] for row in sorted(rows)])
 
 
 def perplexity(loss: float) -> float:
-    """exp of a mean loss in nats; a loss past 700 would overflow."""
+    """exp of a mean loss in nats, capped because a loss past 700 would overflow."""
     return math.exp(min(loss, 700))

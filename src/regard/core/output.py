@@ -1,6 +1,6 @@
-"""What every model returns when it is called: named tensors, None where there is no such thing.
+"""What every model returns when it is called: named tensors, or None where a model has no such output.
 
-The names of `transformers` are kept (`logits`, `start_logits`, …), so that code written for its models carries over.
+The names are those of `transformers` (`logits`, `start_logits`, …), so that code written for its models works here.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from torch import Tensor
 
 
 class Output:
-    """`hidden` [B,T,D] are the last states, `logits` those of the model's head.
+    """`hidden` [B,T,D] are the last states, `logits` the output of the model's head.
 
-    Logits over a vocabulary are given as a function, which is called on first use: training works with `hidden`, and
-    never holds all of them at once. They are worked out in the mode (gradients or not) that the model ran in.
+    Logits over a vocabulary are given as a function that is called on first use: training works with `hidden` and never
+    holds all logits at once. They are computed in the mode (with or without gradients) that the model ran in.
     """
 
     __slots__ = ("_logits", "_mode", "hidden", "log_prob", "pair_logits", "pooled")
@@ -34,9 +34,9 @@ class Output:
         self.pooled = pooled
         """One vector for the whole input [B,D]."""
         self.pair_logits = pair_logits
-        """Whether the second sentence follows the first [B,2]: index 0 says that it does."""
+        """Logits of whether the second sentence follows the first [B,2]: index 0 means that it does."""
         self.log_prob = log_prob
-        """log p of what was sampled on the way (hard attention, actions); None where nothing was."""
+        """log p of the sampled choices (hard attention, actions); None if nothing was sampled."""
 
     @property
     def logits(self) -> Tensor | None:
@@ -56,12 +56,12 @@ class Output:
 
     @property
     def start_logits(self) -> Tensor | None:
-        """Of a span head: how likely the answer begins at each token [B,T]."""
+        """Span heads: the logit that the answer begins at each token [B,T]."""
         return None if self.logits is None else self.logits[..., 0]
 
     @property
     def end_logits(self) -> Tensor | None:
-        """Of a span head: how likely the answer ends at each token [B,T]."""
+        """Span heads: the logit that the answer ends at each token [B,T]."""
         return None if self.logits is None else self.logits[..., 1]
 
     @property

@@ -19,7 +19,7 @@ _bases: ContextVar[tuple[Path, ...]] = ContextVar("bases", default=())
 
 @contextmanager
 def relative_to(*folders: Path) -> Iterator[None]:
-    """In the block, what is not found from where one stands is looked for in these folders, in this order."""
+    """Inside the block, relative paths not found in the working directory are searched in these folders, in order."""
     token = _bases.set(tuple(folders))
     try:
         yield
@@ -28,7 +28,7 @@ def relative_to(*folders: Path) -> Iterator[None]:
 
 
 def here(items: Iterable[Item]) -> Iterator[Item]:
-    """The items, each made with the folders of `relative_to` as they are now, in whatever thread that is done."""
+    """Yield the items, each computed with the current folders of `relative_to`, in whatever thread consumes them."""
     context, iterator, end = copy_context(), iter(items), object()
 
     def made() -> Iterator[Item]:
@@ -39,26 +39,26 @@ def here(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def expand_path(text: str) -> Path:
-    """The path with variables and `~` filled in; a relative one from where one stands, or from its recipe's folder."""
+    """Expand variables and `~`. A relative path starts at the working directory, or else at its recipe's folder."""
     path = os.path.expandvars(os.path.expanduser(text))
     if "$" in path:
-        raise DataError(f"{text} names a variable that is not set", remedy="Set it: export REGARD_DATA=/path/to/data")
+        raise DataError(f"{text} uses a variable that is not set", remedy="Set it: export REGARD_DATA=/path/to/data")
     if os.path.isabs(path) or os.path.exists(path):
         return Path(path)
     return next((folder / path for folder in _bases.get() if (folder / path).exists()), Path(path))
 
 
 def check_links(folder: Path) -> None:
-    """Refuse a model folder with a link among its files that leads outside: see `check_link`."""
+    """Refuse a model folder if one of its files is a link that leads outside: see `check_link`."""
     for path in sorted(folder.iterdir()):
         if path.is_symlink() and (path.suffix in _READ or path.name in _FOLDERS):
             check_link(path, folder)
 
 
 def check_link(path: Path, folder: Path) -> None:
-    """Links of a model folder are followed inside its own tree, and from a Hugging Face cache's snapshots to its blobs.
+    """Refuse a link that leads out of its model folder, unless it goes from a Hugging Face snapshot to its blobs.
 
-    Anything else could make a folder that was sent by someone read, and convert or copy, a file of the reader's.
+    Otherwise a folder from someone else could make regard read, convert or copy any file of the user.
     """
     target, own = path.resolve(), folder.resolve()
     allowed = [own, *([own.parent.parent / "blobs"] if own.parent.name == "snapshots" else [])]

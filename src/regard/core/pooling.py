@@ -1,4 +1,4 @@
-"""One vector for a text from the states of its tokens: their mean, the first one's, or the largest of each feature."""
+"""One vector for a text from the states of its tokens: their mean, the first state, or the maximum of each feature."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Pooling = Literal["mean", "first", "max"]
 
 
 def pool(hidden: Float[Tensor, "B T D"], mask: Tensor | None, how: Pooling | None = None) -> Float[Tensor, "B D"]:
-    """Padding (False or 0 in the mask) counts for nothing; where nothing says how, it is the mean."""
+    """Pool the states; padding (False or 0 in the mask) is ignored. The default is the mean."""
     if how == "first":
         return hidden[:, 0]
     if mask is None:

@@ -1,13 +1,12 @@
-"""One place to look inside: attention sites and block outputs report here while a `watch` is open.
+"""The one place to look inside a model: attention sites and block outputs report here while a `watch` is open.
 
     with regard.watch() as record:
         model(x)
     record["encoder.3.self"].weights      # [B, H, Q, K]
 
-Without a watch this costs one look at a context variable. Watching never changes a result: the fused kernel still
-makes the output, and the weights are worked out from the query and keys beside it. Results are changed with `alter`,
-at the same places. Context variables keep threads and asynchronous tasks apart: each watches only what it
-runs itself.
+Without a watch this costs one read of a context variable. Watching never changes a result: the fused kernel still
+computes the output, and the weights are computed separately from the query and keys. `alter` changes results, at the
+same places. Context variables keep threads and asynchronous tasks apart: each watches only what it runs itself.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ Labels = tuple[Sequence[str] | None, Sequence[str] | None]
 class Axes:
     """What the queries and the keys of a site are: "source", "target", "image", "memory", "word" and so on.
 
-    The names are those that whoever looks has labels for (`explain.Subject.sides`). `rows` [B] says which input each
-    row of the call belongs to, where one input gives several: the sentences of a document, say.
+    The names are those for which the explanation has labels (`explain.Subject.sides`). `rows` [B] gives the input of
+    each row of the call, where one input gives several rows, for example the sentences of a document.
     """
 
     queries: str = "input"
@@ -41,7 +40,7 @@ class Axes:
 
 @dataclass
 class Seen:
-    """What one call of one attention site did. Fields that were not asked for are None."""
+    """What one call of one attention site did. Fields that were not requested are None."""
 
     site: str
     axes: Axes = Axes()
@@ -51,16 +50,16 @@ class Seen:
     values: Tensor | None = None
     value_path: Tensor | None = None
     slices: Tensor | None = None
-    """Each head's slice of the output projection [H,E,D]; the value path is the values times this."""
+    """Each head's slice of the output projection [H,E,D]; the value path is the values times this slice."""
     allowed: Tensor | None = None
-    """What each query may look at, broadcastable to [B,H,Q,K]; None: everything. Comes with weights and parts."""
+    """What each query may attend to, broadcastable to [B,H,Q,K]; None: everything. Recorded with weights and parts."""
     query_labels: Sequence[str] | None = None
     key_labels: Sequence[str] | None = None
 
 
 @dataclass
 class Record:
-    """What a `watch` has collected, in the order it happened."""
+    """What a `watch` has collected, in order of time."""
 
     patterns: Sequence[str] = ("*",)
     want_weights: bool = True
@@ -73,14 +72,14 @@ class Record:
     seen: list[Seen] = field(default_factory=list)
     hidden: dict[str, list[Tensor]] = field(default_factory=dict)
     hidden_axes: dict[str, str] = field(default_factory=dict)
-    """What the states at each place belong to."""
+    """The axis that the states at each place belong to."""
 
     @property
     def sites(self) -> list[str]:
         return list(dict.fromkeys(entry.site for entry in self.seen))
 
     def calls(self, site: str) -> list[Seen]:
-        """Every call of a site: a recurrent decoder calls its aligner once a step."""
+        """All calls of a site; a recurrent decoder calls its attention once per step."""
         calls = [entry for entry in self.seen if entry.site == site]
         if not calls:
             raise UnknownName("attention site", site, self.sites)
@@ -132,11 +131,10 @@ def watch(
 ) -> Iterator[Record]:
     """Record every attention site whose name matches `sites` (shell patterns) while the block runs.
 
-    `parts` keeps the query, keys and values of each head; `value_path` keeps T, the values
-    through the head's slice of the output projection, and `slices` that slice itself; `hidden` keeps the states between
-    blocks; `labels` names queries and keys by site pattern, as `{"encoder.*": (source, source), "decoder.*.cross":
-    (target, source)}`; `graph` keeps gradients flowing into what is recorded. Watches nest: each sees all that it asked
-    for.
+    `parts` keeps the query, keys and values of each head. `value_path` keeps T, the values times the head's slice of
+    the output projection, and `slices` keeps that slice. `hidden` keeps the states between blocks. `labels` names
+    queries and keys by site pattern, as `{"encoder.*": (source, source), "decoder.*.cross": (target, source)}`.
+    `graph` lets gradients flow into what is recorded. Watches can be nested; each records what it asked for.
     """
     patterns = (sites,) if isinstance(sites, str) else tuple(sites)
     record = Record(patterns, weights, parts, value_path, slices, hidden, graph, labels or {})
@@ -149,10 +147,10 @@ def watch(
 
 @contextlib.contextmanager
 def alter(changes: Mapping[str, Change]) -> Iterator[None]:
-    """While the block runs, put what the functions return in the place of what they are given: the name and a tensor.
+    """While the block runs, replace tensors at named places: each function gets the name and a tensor, and returns one.
 
-    The names are those of attention sites, whose heads' contexts [B,H,Q,E] are given before they are joined, and of
-    block outputs and inputs [B,T,D]; shell patterns as in `watch`.
+    The names are those of attention sites (the heads' contexts [B,H,Q,E] before they are joined) and of block outputs
+    and inputs [B,T,D]. Shell patterns work as in `watch`.
     """
     token = _changes.set((*_changes.get(), *changes.items()))
     try:
@@ -162,7 +160,7 @@ def alter(changes: Mapping[str, Change]) -> Iterator[None]:
 
 
 def altered(name: str, x: Tensor) -> Tensor:
-    """x after all changes that `alter` asks for at this place."""
+    """Return x after all changes that `alter` makes at this place."""
     for pattern, change in _changes.get():
         if fnmatch.fnmatchcase(name, pattern):
             x = change(name, x)
@@ -185,7 +183,7 @@ def report(
     allowed: Callable[[], Tensor | None] = lambda: None,
     axes: Axes | None = None,
 ) -> None:
-    """Add a call of `site` to the records that watch it; the functions are only called for records that need them."""
+    """Add a call of `site` to the records that watch it. The functions are called only for records that need them."""
     for record in watchers(site):
         keep = (lambda x: x) if record.graph else Tensor.detach
         entry = Seen(site, axes or Axes())
@@ -205,9 +203,9 @@ def report(
 
 
 def point(name: str, hidden: Tensor, axis: str = "input") -> Tensor:
-    """States [B,T,D] at a named place, such as the output of a block: changed by `alter`, then recorded by `watch`.
+    """Pass states [B,T,D] through a named place, such as a block's output: `alter` changes them, `watch` records them.
 
-    `axis` says what the T states belong to, as `Axes` does.
+    `axis` says what the T states belong to, as in `Axes`.
     """
     hidden = altered(name, hidden)
     for record in watchers(name):

@@ -1,3 +1,3 @@
-"""The version, which model folders and `regard --version` name."""
+"""The version, which is written to model folders and shown by `regard --version`."""
 
 VERSION = "0.1.0"

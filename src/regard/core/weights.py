@@ -1,11 +1,11 @@
-"""Weights on disk: safetensors files, never pickles, which can run code when they are read.
+"""Weights on disk as safetensors files. Pickles are never read, because they can run code.
 
 Reading maps the file: a tensor costs memory only where it is touched, and changing it never changes the file. Writing
-is all or nothing: the new file takes the place of the old one once it is whole and on disk, so tensors mapped from the
-old one stay valid. Tied tensors are stored once, their other names as metadata; they are read as the very same tensor.
+is all or nothing: the new file replaces the old one only when it is complete and on disk, so tensors mapped from the
+old file stay valid. Tied tensors are stored once, with their other names as metadata, and are read as one tensor.
 
-The layout is written here, not by the library's `save_file`, which (0.8) shuffles the metadata, so that equal weights
-give unequal hashes, makes files that only their owner may read, and refuses tied tensors.
+The layout is written here, not by the library's `save_file` (0.8), which shuffles the metadata, so that equal weights
+give unequal hashes, makes files that only their owner can read, and refuses tied tensors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from regard.core.errors import WeightsError
 from regard.core.paths import check_link
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
-_SUFFIXES = (".safetensors", ".trace")  # a trace (regard.explain) is such a file too
+_SUFFIXES = (".safetensors", ".trace")  # a trace (regard.explain) has the same format
 _LINE = 64  # bytes of a cache line
 _TIED = "regard.tied"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
@@ -55,7 +55,7 @@ def read_tensors(path: str | Path, *, names: Iterable[str] | None = None) -> dic
 
 
 def extent(path: str | Path) -> tuple[int, int]:
-    """How many tensors there are by name, and how many bytes all files have; nothing but headers is read."""
+    """The number of tensors by name, and the bytes of all files; only headers are read."""
     count, size = 0, 0
     for file in _files(Path(path))[0]:
         with _opened(file) as stored:
@@ -66,7 +66,7 @@ def extent(path: str | Path) -> tuple[int, int]:
 
 
 def metadata(path: str | Path) -> dict[str, str]:
-    """The notes that were written with the weights."""
+    """The metadata that was written with the weights."""
     notes: dict[str, str] = {}
     for file in _files(Path(path))[0]:
         with _opened(file) as stored:
@@ -75,9 +75,9 @@ def metadata(path: str | Path) -> dict[str, str]:
 
 
 def write(path: str | Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None) -> None:
-    """Store the tensors in one file. Equal calls give equal bytes; a failure leaves the former file as it was."""
+    """Store the tensors in one file. Equal calls write equal bytes; a failure leaves the old file unchanged."""
     if Path(path).suffix not in _SUFFIXES:
-        raise WeightsError(f"{path} is no name for weights", expected=f"a name that ends in {' or '.join(_SUFFIXES)}")
+        raise WeightsError(f"{path} is not a name for weights", expected=f"a name ending in {' or '.join(_SUFFIXES)}")
     refused = [name for name, t in tensors.items() if t.is_meta or t.layout != torch.strided or t.dtype not in _CODES]
     if refused := refused or [name for name in tensors if name == "__metadata__"]:
         raise WeightsError(f"cannot store {brief(refused)}", expected=f"dense tensors of {', '.join(_CODES.values())}")
@@ -93,7 +93,7 @@ def write(path: str | Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
-    """A file to write to that takes the place of `path` when the block ends well, and vanishes when it does not."""
+    """Open a file to write that replaces `path` when the block succeeds and is deleted when the block fails."""
     partial = Path(path).with_name(f".{Path(path).name}.{uuid.uuid4().hex}.part")
     try:
         with open(partial, "xb") as file:
@@ -116,9 +116,9 @@ def load_into(
 ) -> tuple[list[str], list[str]]:
     """Make the tensors the module's parameters and buffers, and return the names (missing, unexpected).
 
-    Nothing is copied: the module takes the tensors themselves, so a caller that goes on changing them gives clones.
-    Parameters become new objects; make the optimizer afterwards. Ties in the module stay, and one given name serves
-    them all. `strict=False` allows missing and unexpected names, never other shapes. `dtype` casts floating tensors.
+    Nothing is copied: the module takes the tensors themselves, so pass clones if you change them later. Parameters
+    become new objects, so make the optimizer afterwards. Ties in the module stay; a tensor for one tied name is enough.
+    `strict=False` allows missing and unexpected names, but no wrong shapes. `dtype` casts floating tensors.
     """
     slots = {name: slot for name, slot in module.state_dict(keep_vars=True).items() if isinstance(slot, Tensor)}
     common = [name for name in slots if name in tensors]
@@ -136,8 +136,8 @@ def load_into(
 
 
 def aligned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors, those that do not begin on a cache line copied: the last bit of a matrix product depends on
-    that, and a loaded model should give the very numbers that the saved one gave. In files written here few do not."""
+    """The same tensors, with those copied that do not begin on a cache line. The last bit of a matrix product depends
+    on alignment, and a loaded model should give exactly the numbers of the saved one. Files written here need few."""
     return {name: tensor if tensor.data_ptr() % _LINE == 0 else tensor.clone() for name, tensor in tensors.items()}
 
 
@@ -147,15 +147,15 @@ def brief(names: Sequence[str], most: int = 5) -> str:
 
 
 def _tied_names(text: str) -> dict[str, str]:
-    """Other names of tensors in a file, as its metadata tell them."""
+    """The other names of tensors in a file, from its metadata."""
     tied = json.loads(text)
     if not isinstance(tied, dict) or not all(isinstance(source, str) for source in tied.values()):
-        raise ValueError(f"{_TIED} is no mapping of names")
+        raise ValueError(f"{_TIED} is not a mapping of names")
     return tied
 
 
 def _misfit(name: str, tensor: Tensor, slot: Tensor, first: Tensor) -> str | None:
-    """Why the tensor cannot fill the slot that `first` fills, by this or by a tied name."""
+    """Why the tensor cannot fill its slot, or None; `first` is the tensor that fills it, perhaps by a tied name."""
     if tensor.shape != slot.shape or tensor.is_floating_point() != slot.is_floating_point():
         return f"{name} is {tensor.dtype} {list(tensor.shape)}, expected {slot.dtype} {list(slot.shape)}"
     if _place(tensor) == _place(first) or (tensor.dtype == first.dtype and torch.equal(tensor, first)):
@@ -169,7 +169,7 @@ def _as_slots(given: Mapping[int, tuple[Tensor, Tensor]], dtype: torch.dtype | N
     for key, (slot, tensor) in given.items():
         to_dtype = dtype if dtype and tensor.is_floating_point() else tensor.dtype
         value = tensor.detach().to(tensor.device if slot.is_meta else slot.device, to_dtype)
-        if _place(value) in used:  # one tensor for two names that the module does not tie would tie them from now on
+        if _place(value) in used:  # the same tensor for two names that the module does not tie would tie them
             value = value.clone()
         used.add(_place(value))
         values[key] = nn.Parameter(value, slot.requires_grad) if isinstance(slot, nn.Parameter) else value
@@ -177,13 +177,13 @@ def _as_slots(given: Mapping[int, tuple[Tensor, Tensor]], dtype: torch.dtype | N
 
 
 def _place(tensor: Tensor) -> object:
-    """Equal for tensors that are the same numbers at the same place in memory."""
+    """A key that is equal for tensors with the same numbers at the same place in memory."""
     start = tensor.untyped_storage().data_ptr(), tensor.storage_offset()
     return (tensor.device, *start, tensor.dtype, tensor.shape, tensor.stride()) if tensor.numel() else object()
 
 
 def _untied(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors to store, round sizes and wide types first so that most lie well, and other names of some of them."""
+    """The tensors to store, sorted so that most are aligned (round sizes and wide types first), and the tied names."""
     firsts: dict[object, str] = {}
     tied = {name: first for name in tensors if (first := firsts.setdefault(_place(tensors[name]), name)) != name}
     sizes = {name: tensors[name].numel() * tensors[name].element_size() for name in firsts.values()}
@@ -217,14 +217,14 @@ def _opened(file: Path) -> Iterator[Any]:
 
 
 def _files(path: Path) -> tuple[list[Path], set[str]]:
-    """The files to read, and the names that an index promises in them."""
+    """The files to read, and the names that an index lists."""
     path = next((path / name for name in (FILE, INDEX) if (path / name).is_file()), path)
     if not path.name.endswith(".index.json"):
         return [path], set()
     try:
         places = {str(name): str(shard) for name, shard in json.loads(path.read_bytes())["weight_map"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise WeightsError(f"{path} is no index of shards", got=error, remedy="Copy or download it again.") from error
+        raise WeightsError(f"{path} is no shard index", got=error, remedy="Copy or download it again.") from error
     shards = sorted(set(places.values()))
     if outside := [shard for shard in shards if (way := PureWindowsPath(shard)).anchor or ".." in way.parts]:
         raise WeightsError(f"{path} names files outside its folder", got=brief(outside), remedy="Do not trust it.")

@@ -1,10 +1,10 @@
-"""Long arrays on disk, in flat files that are mapped, not read, so that memory holds what is used.
+"""Long arrays on disk, in flat files that are memory-mapped, so that only what is used takes memory.
 
     NAME.bin     the numbers of one array, little-endian
-    meta.json    what the folder holds: facts, and for each file its type, items and CRC-32
+    meta.json    the folder's contents: facts, and for each file its type, number of items and CRC-32
 
-`meta.json` is taken away before the other files are replaced and written after them, so that a folder never passes for
-whole when it is not.
+`meta.json` is removed before the other files are replaced and written after them, so that an incomplete folder is never
+taken for a complete one.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Flat:
 
 
 def id_type(vocab_size: int) -> str:
-    """The smallest type that holds the ids of a vocabulary."""
+    """The smallest integer type that holds the ids of a vocabulary."""
     return "<u2" if vocab_size <= 2**16 else "<i4"
 
 
 @contextmanager
 def writing(folder: Path, kind: str, types: Mapping[str, str], facts: dict[str, Any]) -> Iterator[dict[str, Flat]]:
-    """Files to append numbers to; they replace those in the folder when the block ends well, and so do the facts."""
+    """Open files to append numbers to. When the block succeeds, they and the facts replace those in the folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
@@ -70,13 +70,13 @@ def writing(folder: Path, kind: str, types: Mapping[str, str], facts: dict[str, 
 
 
 def opened(folder: Path, kind: str) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The arrays by name, and the facts. Every file is checked against its sum, which reads it once."""
+    """Return the arrays by name, and the facts. Each file is read once to check its CRC-32."""
     meta = _checked_meta(folder, kind)
     return {name: _mapped(folder / f"{name}.bin", **entry) for name, entry in meta["files"].items()}, meta["facts"]
 
 
 def holds(folder: Path, kind: str) -> bool:
-    """Whether the folder holds finished data of this kind and version, by its `meta.json`; no other file is read."""
+    """Whether the folder holds complete data of this kind and version. Only `meta.json` is read."""
     try:
         _checked_meta(folder, kind)
     except DataError:
@@ -85,7 +85,7 @@ def holds(folder: Path, kind: str) -> bool:
 
 
 def _checked_meta(folder: Path, kind: str) -> dict[str, Any]:
-    """`meta.json`, as far as it can be trusted before the files are seen."""
+    """Read `meta.json` and check it as far as possible without the other files."""
     try:
         meta = json.loads((folder / META).read_bytes())
         good = (meta["format"], meta["version"]) == (kind, _VERSION) and isinstance(meta["facts"], dict)
@@ -102,7 +102,7 @@ def _checked_meta(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def _mapped(path: Path, *, dtype: str, items: int, crc32: int) -> Array:
-    """A file's numbers, once they are known to be what was written."""
+    """Map a file's numbers after checking its size and CRC-32."""
     try:
         size, expected = path.stat().st_size, items * np.dtype(dtype).itemsize
         if size != expected:
@@ -111,5 +111,5 @@ def _mapped(path: Path, *, dtype: str, items: int, crc32: int) -> Array:
     except OSError as error:
         raise DataError(f"{path} cannot be read", got=error.strerror, remedy=REMEDY) from error
     if zlib.crc32(numbers.data) != crc32:
-        raise DataError(f"{path} is damaged", got="other content than was written", remedy=REMEDY)
+        raise DataError(f"{path} is damaged", got="content that differs from what was written", remedy=REMEDY)
     return numbers

@@ -1,7 +1,7 @@
-"""Chance that is the same on every machine and version: only raw Philox numbers, which numpy promises to keep.
+"""Random numbers that are the same on every machine and version: raw Philox output, which numpy guarantees.
 
-A draw follows from the seed, the epoch and, where there is one, the row: never from what was drawn before it. So a run
-that stopped goes on with what it would have drawn.
+A draw depends on the seed, the epoch and, if given, the row, never on earlier draws. So a resumed run draws what the
+uninterrupted run would have drawn.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ Ints = NDArray[np.int64]
 
 
 class Dice:
-    """The draws of an epoch, or of one row in it; rows never share a number with each other or with the epoch."""
+    """The random numbers of an epoch, or of one row in it; rows and epochs never share numbers."""
 
     def __init__(self, seed: int, epoch: int, row: int = -1) -> None:
-        # The counter's first word runs on with the draws; the second tells the rows apart.
+        # The counter's first word advances with each draw; the second word is the row.
         counter = np.array([0, row + 1, 0, 0], dtype=np.uint64)
         self._raw = np.random.Philox(key=np.array([seed, epoch], dtype=np.uint64), counter=counter)
 
     def order(self, count: int) -> Ints:
-        """A random order of so many things."""
+        """A random permutation of `count` items."""
         return np.argsort(self._raw.random_raw(count), kind="stable")
 
     def share(self) -> float:

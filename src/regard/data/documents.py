@@ -1,11 +1,11 @@
-"""Documents as sentences on disk: what pretraining on pairs of sentences reads (Devlin et al. 2019, §3.1).
+"""Documents as sentences on disk, for pretraining on pairs of sentences (Devlin et al. 2019, §3.1).
 
     tokens       the ids of all sentences, one after the other
-    sentences    where each begins, and the end
+    sentences    the offset of each sentence's first token, and the end
     documents    the number of each document's first sentence, and the end
 
-A line may hold several sentences. One ends at ".", "!" or "?" before a space and what can begin another; the mistakes
-that this makes with abbreviations do no harm here. Headings between sections (" = = Title = = ") are no sentences.
+A line may hold several sentences. A sentence ends at ".", "!" or "?" before a space and a character that can begin
+another sentence. Errors at abbreviations do no harm here. Headings between sections (" = = Title = = ") are skipped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SECTION = re.compile(r" ?(= )+.*( =)+ ?$")
 
 
 def sentences(text: RunningText) -> Iterator[str | None]:
-    """The sentences of the text, and None where a document ends."""
+    """Yield the sentences of the text, and None at the end of each document."""
     for line in text.lines():
         if line is None:
             yield None
@@ -38,7 +38,7 @@ def sentences(text: RunningText) -> Iterator[str | None]:
 
 
 def encode_documents(text: RunningText, tokenizer: Tokenizer, folder: Path, *, longest: int) -> Sentences:
-    """Write the text's sentences as token ids into the folder; one of more than `longest` tokens becomes several."""
+    """Write the text's sentences as token ids into the folder; sentences over `longest` tokens are split."""
     types = {"tokens": arrays.id_type(tokenizer.vocab_size), "sentences": "<i8", "documents": "<i8"}
     stream = sentences(text)
     with arrays.writing(folder, KIND, types, {}) as files:
@@ -65,7 +65,7 @@ def encode_documents(text: RunningText, tokenizer: Tokenizer, folder: Path, *, l
 
 @dataclass(frozen=True)
 class Sentences:
-    """Encoded documents, mapped."""
+    """Encoded documents, memory-mapped."""
 
     tokens: Array
     starts: Array

@@ -1,8 +1,8 @@
-"""Batches by epoch, in an order that follows from the seed and the epoch's number and from nothing else.
+"""Batches by epoch, in an order that depends only on the seed and the epoch's number.
 
-So a run that stops inside an epoch goes on with `epoch(number, start=k)`: the plan is made again, and batch k is what
-it would have been. A subclass says which rows each batch of an epoch holds (`plan`) and makes the batch of some rows
-(`batch`); only the latest plan is kept.
+So a run that stopped inside an epoch resumes with `epoch(number, start=k)`: the plan is made again, and batch k is the
+same. A subclass defines which rows each batch of an epoch holds (`plan`) and makes the batch of given rows (`batch`).
+Only the latest plan is kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from regard.data.chance import Ints
 
 
 class Plan(Protocol):
-    """The rows of each batch of an epoch, by the batch's number: a list, or what makes them when they are needed."""
+    """The rows of each batch of an epoch, by batch number: a list, or an object that computes them when needed."""
 
     def __len__(self) -> int: ...
 
@@ -26,7 +26,7 @@ class Plan(Protocol):
 
 
 class Epochs(ABC):
-    """The batches of any epoch, from any batch on."""
+    """The batches of any epoch, starting at any batch."""
 
     def __init__(self, *, seed: int, shuffle: bool) -> None:
         if not 0 <= seed < 2**64:
@@ -43,18 +43,18 @@ class Epochs(ABC):
         """The batch of these rows in an epoch."""
 
     def batches_in_epoch(self, number: int) -> int:
-        """How many batches there are; this may differ a little between epochs."""
+        """The number of batches; it may differ slightly between epochs."""
         return len(self._latest_plan(number))
 
     def epoch(self, number: int, start: int = 0, *, rank: int = 0, world: int = 1) -> Iterator[Batch]:
-        """The batches of an epoch from batch `start` on; of `world` processes, each gets its share of every batch."""
+        """Yield the batches of an epoch from batch `start`; each of `world` processes gets its share of every batch."""
         plan = self._latest_plan(number)
         if not 0 <= start <= len(plan):
             raise UsageError(f"epoch {number} has no batch {start}", expected=f"0 to {len(plan)}")
         return (self._share(plan[k], number, rank, world) for k in range(start, len(plan)))
 
     def _share(self, rows: Ints, number: int, rank: int, world: int) -> Batch:
-        """Every `world`-th row, so that the shares are alike in length; an idle batch where no row is left."""
+        """Every `world`-th row, so that the shares have similar lengths; an idle batch if no row is left."""
         share = rows[rank::world]
         return self.batch(share, number) if len(share) else replace(self.batch(rows[:1], number), idle=True)
 

@@ -1,8 +1,8 @@
-"""The tasks of GLUE (Wang et al. 2018): which files and columns their folders hold, and what is scored.
+"""The tasks of GLUE (Wang et al. 2018): the files and columns of their folders, and their metrics.
 
-A folder has `train.tsv` and `dev.tsv`, packed (.gz) or not. STS-B may come as the STS benchmark, MRPC as its makers
-gave it out: then there is a test set with answers to evaluate on, and every tenth training pair is the dev set, to
-choose by (GLUE's own choice of as many pairs is not part of it).
+A folder has `train.tsv` and `dev.tsv`, compressed (.gz) or not. STS-B may also be the STS benchmark, and MRPC its
+original distribution. These have a test set with labels, which is used for evaluation, and every tenth training pair is
+the dev set (GLUE's own dev set, of as many pairs, is not part of them).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HELD_OUT = 10
 
 @dataclass(frozen=True)
 class GlueTask:
-    """`classes` maps what the files say to names, in the order of the classes; empty for a regression."""
+    """`classes` maps labels in the files to class names, in the order of the classes; empty for a regression."""
 
     name: str
     text: Column
@@ -35,18 +35,18 @@ class GlueTask:
         return not self.classes
 
     def path(self, folder: Path, split: str) -> Path:
-        """The file that `train`, `dev` or `test` is read from."""
+        """The file of the split `train`, `dev` or `test`."""
         path = self._file(folder, split)
         if path is None and split == "dev" and self.scored_split(folder) == "test":
             path = self._file(folder, "train")
         if path is None:
             names = " or ".join(self._names(split))
-            remedy = f"Give the folder of {self.name}, as GLUE's download makes it."
+            remedy = f"Give the folder of {self.name} as GLUE's download creates it."
             raise DataError(f"{folder} lacks {names}", remedy=remedy)
         return path
 
     def scored_split(self, folder: Path) -> str:
-        """The split to score a finished model on: dev, or the test set where its answers are there."""
+        """The split to score a finished model on: dev, or the test set if it has labels."""
         return "dev" if self._file(folder, "test") is None else "test"
 
     def examples(self, folder: Path, split: str) -> list[Example]:
@@ -61,16 +61,16 @@ class GlueTask:
         for row, example in enumerate(examples, 1):
             if example.label not in self.classes:
                 known = ", ".join(self.classes)
-                raise DataError(f"row {row} of {path} has no class", got=repr(example.label[:40]), expected=known)
+                raise DataError(f"row {row} of {path}: unknown class", got=repr(example.label[:40]), expected=known)
         return [Example(example.text, example.other, self.classes[example.label]) for example in examples]
 
     def _names(self, split: str) -> list[str]:
-        # The test.tsv of GLUE's download holds no answers.
+        # The test.tsv of GLUE's download has no labels.
         return [*([f"{split}.tsv"] if split != "test" else []), *self.files.get(split, ())]
 
     def _file(self, folder: Path, split: str) -> Path | None:
         if split == "test" and self._file(folder, "dev") is not None:
-            return None  # GLUE's own choice stands
+            return None  # GLUE's own dev set is used
         paths = [folder / (name + packed) for name in self._names(split) for packed in ("", ".gz")]
         return next((path for path in paths if path.is_file()), None)
 
@@ -107,7 +107,7 @@ TASKS = {
 
 
 def glue_task(folder: Path) -> GlueTask:
-    """The task that a folder is called by."""
+    """The task that a folder is named after."""
     if folder.name not in TASKS:
-        raise UnknownName("GLUE task (a folder is called by it)", folder.name, TASKS)
+        raise UnknownName("GLUE task (the folder's name)", folder.name, TASKS)
     return TASKS[folder.name]

@@ -1,6 +1,6 @@
-"""Where labelled images come from: IDX files (MNIST), one large picture of tiles (CIFAR subsets), folders of files.
+"""Sources of labelled images: IDX files (MNIST), one large picture of tiles (CIFAR subsets), folders of files.
 
-Each source says what classes and what form it has, and gives images and the numbers of their classes one at a time.
+Each source knows its classes and the shape of its images, and yields images with their class numbers, one at a time.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Labelled = tuple[Image.Image, int]
 
 class ImageSource(Protocol):
     def form(self) -> tuple[int, int] | None:
-        """Channels and size, where all images have the same."""
+        """Channels and size, if all images have the same."""
         ...
 
     def classes(self) -> list[str]:
-        """Their names, by number."""
+        """The class names, by number."""
         ...
 
     def images(self) -> Iterator[Labelled]: ...
@@ -37,7 +37,7 @@ class ImageSource(Protocol):
 
 @dataclass(frozen=True)
 class IdxFiles:
-    """Two files as on MNIST's page: images and labels."""
+    """Two files, as on MNIST's page: images and labels."""
 
     image_file: Path
     label_file: Path
@@ -85,7 +85,7 @@ class IdxFiles:
 
 def _header(data: bytes, numbers: int, path: Path) -> tuple[int, ...]:
     if len(data) < 4 * numbers:
-        raise DataError(f"{path} is no IDX file", got=f"{len(data)} bytes", remedy="Give MNIST's own files.")
+        raise DataError(f"{path} is not an IDX file", got=f"{len(data)} bytes", remedy="Give MNIST's own files.")
     return struct.unpack(f">{numbers}I", data)
 
 
@@ -128,15 +128,15 @@ class Sprite:
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             good, got = False, repr(error)
         else:
-            got = "labels that are no numbers"
+            got = "labels that are not numbers"
         if not good:
-            raise DataError(f"{self.label_file} holds no labels {self.key!r}", got=got, expected="a list of numbers")
+            raise DataError(f"{self.label_file} has no labels {self.key!r}", got=got, expected="a list of numbers")
         return dict(known)
 
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """One subfolder a class, named by it; files whose names begin with a dot are left aside."""
+    """One subfolder per class, with the class's name; files whose names begin with a dot are skipped."""
 
     folder: Path
 
@@ -145,7 +145,7 @@ class ImageFolder:
 
     def classes(self) -> list[str]:
         if not self.folder.is_dir():
-            raise DataError(f"{self.folder} is no folder", remedy="Give a folder with one subfolder a class.")
+            raise DataError(f"{self.folder} is not a folder", remedy="Give a folder with one subfolder per class.")
         names = sorted(path.name for path in self.folder.iterdir() if path.is_dir() and not path.name.startswith("."))
         if not names:
             raise DataError(f"{self.folder} has no subfolders", expected="one for each class, with images in it")
@@ -155,7 +155,7 @@ class ImageFolder:
         for number, name in enumerate(self.classes()):
             files = self._files(name)
             if not files:
-                raise DataError(f"{self.folder / name} holds no images", remedy="Put some in, or remove the folder.")
+                raise DataError(f"{self.folder / name} holds no images", remedy="Add some, or remove the folder.")
             for path in files:
                 yield open_image(path), number
 

@@ -1,9 +1,9 @@
 """Labelled images on disk, and batches of them.
 
-    pixels    bytes, [C,H,W] of each image one after the other        labels    the number of each image's class
+    pixels    bytes, [C,H,W] of one image after the other        labels    the class number of each image
 
-With `shift` and `flip` an image is moved by up to so many pixels each way, black beyond its edge, and mirrored or not.
-That and the order follow from the seed, the epoch and the image's number alone.
+With `shift`, an image is moved by up to that many pixels each way, with black at the edges. With `flip`, it is randomly
+mirrored. Both, and the order, depend only on the seed, the epoch and the image's number.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _TOGETHER = 1024
 
 @dataclass(frozen=True)
 class LabelledImages:
-    """Some of the images in a folder; the arrays are mapped, and what is not looked at is not read."""
+    """Some of the images in a folder; the arrays are memory-mapped, so unused images are not read."""
 
     pixels: Array
-    """[N,C,H,W], of all images."""
+    """The pixels [N,C,H,W] of all images in the folder."""
     labels: Array
     rows: Ints
-    """Which of them are meant."""
+    """The numbers of the selected images."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -48,7 +48,7 @@ class LabelledImages:
         return cls(files["pixels"].reshape(shape), files["labels"], np.arange(len(files["labels"])))
 
     def split(self, share: float, dice: Dice) -> tuple[LabelledImages, LabelledImages]:
-        """All but a random `share`, and that."""
+        """Split off a random `share`: return the other images, and that share."""
         order, count = dice.order(len(self)), max(1, round(share * len(self)))
         if count >= len(self):
             raise DataError("too few images to hold some out", got=len(self), expected="2 or more")
@@ -56,7 +56,7 @@ class LabelledImages:
         return LabelledImages(self.pixels, self.labels, kept), LabelledImages(self.pixels, self.labels, held_out)
 
     def moments(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Mean and deviation of each colour, of pixels from 0 to 1."""
+        """Mean and standard deviation of each colour, for pixels from 0 to 1."""
         levels = np.zeros((self.pixels.shape[1], 256))
         for at in range(0, len(self), _TOGETHER):
             some = self.pixels[self.rows[at : at + _TOGETHER]]
@@ -64,7 +64,7 @@ class LabelledImages:
         shares, values = levels / levels.sum(1, keepdims=True), np.arange(256) / 255
         mean = shares @ values
         spread = np.sqrt(np.maximum(shares @ values**2 - mean**2, 0))
-        # Images of one colour only have no deviation to divide by.
+        # The standard deviation of a constant colour is 0, and we divide by it.
         kept = np.where(spread > 1e-4, spread, 1.0)
         return tuple(round(float(value), 4) for value in mean), tuple(round(float(value), 4) for value in kept)
 
@@ -78,16 +78,16 @@ def encode_images(
     classes: list[str],
     resizing: Resizing | None = None,
 ) -> LabelledImages:
-    """Write the source's images into the folder, in place of what it held; classes go by their names."""
+    """Write the source's images into the folder, replacing its contents; classes are matched by name."""
     numbers = {name: number for number, name in enumerate(classes)}
     names = source.classes()
     if unknown := [name for name in names if name not in numbers]:
-        raise DataError("there are classes that training does not know", got=", ".join(unknown[:5]))
+        raise DataError("some classes do not occur in training", got=", ".join(unknown[:5]))
     facts = {"channels": channels, "size": size}
     with arrays.writing(folder, KIND, {"pixels": "|u1", "labels": "<i8"}, facts) as files:
         for image, label in source.images():
             if not 0 <= label < len(names):
-                raise DataError("a label is no class", got=label, expected=f"0 to {len(names) - 1}")
+                raise DataError("a label is not a class number", got=label, expected=f"0 to {len(names) - 1}")
             files["pixels"].write(prepared(image, size, channels, resizing))
             files["labels"].write([numbers[names[label]]])
         if not files["labels"].items:
@@ -96,7 +96,7 @@ def encode_images(
 
 
 class ImageRows(Epochs):
-    """Batches with `pixel_values` [B,C,H,W] and `labels` [B]; without `shuffle` in order and as they are.
+    """Batches with `pixel_values` [B,C,H,W] and `labels` [B]; without `shuffle`, in order and unchanged.
 
     Every image is in one batch of an epoch.
     """

@@ -1,12 +1,12 @@
-"""Images as the numbers that a model reads.
+"""Images as model inputs.
 
-Whatever the file holds, an image becomes `size` × `size` pixels of `channels` colours: it is turned as its EXIF data
-say, transparency is laid on white, grey and colour are turned into each other, and other shapes are stretched
-(bilinear, as the published models of this kind are fed), or resized and cropped as the model's folder says
-(`Resizing`). Pixels are kept as bytes; a model sees (pixel / 255 − mean) / std for each colour.
+Every image becomes `size` × `size` pixels of `channels` colours: it is rotated by its EXIF data, transparency is put on
+white, grey and colour are converted, and other sizes are stretched (bilinear, as published models of this kind expect),
+or resized and cropped as the model's folder says (`Resizing`). Pixels are kept as bytes; the model gets
+(pixel / 255 − mean) / std for each colour.
 
-A file may be made to harm: six formats are opened and no others (Pillow would hand EPS to Ghostscript), and the size
-that a file's header promises is checked before a pixel is decoded.
+Image files may be hostile: only six formats are opened (Pillow would pass EPS to Ghostscript), and the size in a file's
+header is checked before any pixel is decoded.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ class ImageForm(ImageSettings):
     """How images are prepared; stored with the model as `extra["image"]`."""
 
     def tensor(self, pixels_BCHW: Pixels) -> Tensor:
-        """What the model reads of pixels [B,C,H,W]."""
+        """Convert pixels [B,C,H,W] to the model's input."""
         mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.std))
         pixels = torch.from_numpy(pixels_BCHW)
         scaled = pixels.float() / 255 if self.scale is None else (pixels.double() * self.scale).float()
         return (scaled - mean) / std
 
     def pixel_values(self, images: Sequence[str | Path | Image.Image]) -> Tensor:
-        """`pixel_values` [B,C,H,W] of files or of images that are open already."""
+        """`pixel_values` [B,C,H,W] of image files or open images."""
         opened = [upright(image) if isinstance(image, Image.Image) else open_image(image) for image in images]
         return self.tensor(np.stack([prepared(image, self.size, self.channels, self.resizing) for image in opened]))
 
 
 def open_image(path: str | Path | IO[bytes]) -> Image.Image:
-    """The image in a file, read whole and turned upright; a file that is no image is named."""
+    """Read the image in a file, upright; the error for a bad file names it."""
     name = path if isinstance(path, (str, Path)) else "the image"
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd metadata, which is not used
+            warnings.simplefilter("ignore")  # about odd metadata, which is not used
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path, formats=FORMATS) as image:
                 _check_size(image, str(name))
@@ -70,7 +70,7 @@ def open_image(path: str | Path | IO[bytes]) -> Image.Image:
                 return upright(image.copy() if image.mode != "P" else image.convert("RGBA"))
     except UnidentifiedImageError:
         expected = f"one of {', '.join(FORMATS)}"
-        raise DataError(f"{name} is no image", expected=expected, remedy="Give an image file.") from None
+        raise DataError(f"{name} is not an image", expected=expected, remedy="Give an image file.") from None
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
         raise DataError(f"{name} is too large to open", got=str(error), remedy="Make it smaller first.") from None
     except DataError:
@@ -79,14 +79,14 @@ def open_image(path: str | Path | IO[bytes]) -> Image.Image:
         raise DataError(f"{name} is too large to open", remedy="Make it smaller first.") from None
     except Exception as error:  # damaged files make Pillow raise anything: struct.error, KeyError, IndexError …
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise DataError(f"{name} cannot be read as an image", got=reason, remedy="Give a sound image file.") from None
+        raise DataError(f"{name} cannot be read as an image", got=reason, remedy="Give an intact image.") from None
 
 
 def upright(image: Image.Image) -> Image.Image:
-    """The image turned as its EXIF data say; a camera that is held on its side writes them."""
+    """Rotate the image by its EXIF data, which cameras write when they are held sideways."""
     try:
         turn = _TURNS.get(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # damaged EXIF data say nothing; the image itself may be sound
+    except Exception:  # damaged EXIF data are ignored; the image itself may be intact
         return image
     return image if turn is None else image.transpose(turn)
 
@@ -97,17 +97,17 @@ def prepared(image: Image.Image, size: int, channels: int, resizing: Resizing | 
     image = _resized(image, size, resizing or Resizing())
     if image.size != (size, size):
         raise DataError(
-            "an image has another size than this model reads",
+            "an image does not have the size that this model reads",
             got=f"{image.width} × {image.height} pixels",
             expected=f"{size} × {size}",
-            remedy="Its folder says that images are not brought to one size: do that first.",
+            remedy="The model's folder says that images are not resized: resize them first.",
         )
     pixels: Any = np.asarray(image, dtype=np.uint8)
     return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
 def _check_size(image: Image.Image, name: str) -> None:
-    """Refuse what the header promises, before it is decoded."""
+    """Refuse an image by its header, before it is decoded."""
     width, height = image.size
     if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE:
         raise DataError(
@@ -124,7 +124,7 @@ def _as_mode(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
         image = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
     elif image.mode.startswith("I"):  # 16 bits a pixel, which a plain conversion would cut off
         image = Image.fromarray(_EIGHT_BITS[np.asarray(image).clip(0, 65535).astype(np.uint16)])
-    elif image.mode.startswith("F"):  # numbers of no stated range
+    elif image.mode.startswith("F"):  # floats, whose range is not given
         wide = np.nan_to_num(np.asarray(image, dtype=np.float32), posinf=0, neginf=0)
         top = 65535 if wide.max(initial=0) > 255 else 255
         image = Image.fromarray((wide * (255 / top)).clip(0, 255).astype(np.uint8))
@@ -135,7 +135,7 @@ def _as_mode(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
 
 
 def _resized(image: Image.Image, size: int, how: Resizing) -> Image.Image:
-    """As transformers' processors do it, to the pixel."""
+    """Resize and crop exactly as the processors of transformers do."""
     if how.resize:
         height, width = how.to or (size, size)
         if how.shortest is not None:
@@ -149,6 +149,6 @@ def _resized(image: Image.Image, size: int, how: Resizing) -> Image.Image:
             image = image.resize((width, height), Image.Resampling(how.resample))
     if not how.crop or image.size == (size, size):
         return image
-    # Where the image is smaller, what is added before it is rounded up; where it is larger, what goes is rounded down.
+    # Padding before a smaller image is rounded up; cropping before a larger image is rounded down.
     left, top = ((side - size) // 2 for side in image.size)
     return image.crop((left, top, left + size, top + size))

@@ -1,4 +1,4 @@
-"""Labels of examples, as class numbers or as numbers."""
+"""Labels of examples, as class numbers or as real numbers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MOST_CLASSES = 10_000
 
 
 def classes(examples: Sequence[Example]) -> tuple[str, ...]:
-    """The classes that there are, numbers in their own order, names by the alphabet."""
+    """The classes that occur: in numerical order if they are numbers, else in alphabetical order."""
     labels = sorted({example.label for example in examples})
     if not 1 < len(labels) <= _MOST_CLASSES:
         raise DataError(
-            "the labels make no classes",
-            got=f"{len(labels)} different ones",
+            "the labels do not form classes",
+            got=f"{len(labels)} different labels",
             expected=f"2 to {_MOST_CLASSES}",
             remedy="Check data's label column; for numbers set data.regression.",
         )
@@ -29,17 +29,17 @@ def classes(examples: Sequence[Example]) -> tuple[str, ...]:
 
 
 def class_numbers(examples: Sequence[Example], labels: Sequence[str]) -> Tensor:
-    """The place of each example's label among the classes."""
+    """The class number of each example's label."""
     places = {label: number for number, label in enumerate(labels)}
     for row, example in enumerate(examples, 1):
         if example.label not in places:
             known = ", ".join(labels[:10]) + ("…" if len(labels) > 10 else "")
-            raise DataError(f"row {row} has a label that is no class", got=repr(example.label[:40]), expected=known)
+            raise DataError(f"row {row} has an unknown label", got=repr(example.label[:40]), expected=known)
     return torch.tensor([places[example.label] for example in examples])
 
 
 def numbers(examples: Sequence[Example]) -> Tensor:
-    """Labels as numbers."""
+    """The labels as numbers."""
     values = []
     for row, example in enumerate(examples, 1):
         try:
@@ -47,5 +47,5 @@ def numbers(examples: Sequence[Example]) -> Tensor:
         except ValueError:
             values.append(math.nan)
         if not math.isfinite(values[-1]):
-            raise DataError(f"row {row} has a label that is no number", got=repr(example.label[:40]))
+            raise DataError(f"row {row} has a label that is not a number", got=repr(example.label[:40]))
     return torch.tensor(values)

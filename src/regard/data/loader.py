@@ -1,15 +1,16 @@
-"""Batches of encoded pairs. A plan sorts all pairs at once in numpy and makes no tensor.
+"""Batches of encoded pairs. A plan sorts all pairs at once in numpy and makes no tensors.
 
-**Budget.** A batch of B pairs, S the longest source and T the longest target in it (specials counted), holds
-B × (S + T) numbers, padding included, and at most 2 × `tokens_per_batch`: that is `tokens_per_batch` for each side on
-average. It bounds memory and time, which a count of real tokens does not. A pair over the budget makes a batch of one.
+**Budget.** A batch of B pairs with longest source S and longest target T (special tokens counted) holds B × (S + T)
+numbers, padding included. The limit is 2 × `tokens_per_batch`, that is, `tokens_per_batch` per side on average. This
+bounds memory and time; a count of real tokens would not. A pair over the budget makes a batch of one.
 
-**Little padding.** Pairs are grouped into bands by target length; a band spans as few lengths as make about three
-batches. Inside a band they are sorted by source length, rising and falling in turn, so that neighbours are alike across
-the border of two bands, and cut into batches. Sorting by target then source length, or by the sum, pads far more.
+**Little padding.** Pairs are grouped into bands by target length; a band spans just enough lengths for about three
+batches. Inside a band they are sorted by source length, alternately rising and falling, so that neighbours have similar
+lengths across the border of two bands. Then they are cut into batches. Sorting by target then source length, or by the
+sum, gives far more padding.
 
-**Still random.** Pairs of equal lengths come in random order, the bands are drawn anew in each epoch, and the batches
-are shuffled. How often the same pairs meet again depends on how many pairs there are of each length.
+**Still random.** Pairs of equal lengths come in random order, the bands differ in each epoch, and the batches are
+shuffled. How often the same pairs meet again depends on how many pairs have the same lengths.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class _Plan:
 class Loader(Epochs):
     """Batches with `source` ids + eos [B,S], `target` bos + ids + eos [B,T], and a mask of each, True at real tokens.
 
-    Every pair is in exactly one batch of an epoch; `batch.rows` tells the pairs. Without `shuffle` the batches are the
-    same in each epoch, and in order of length.
+    Every pair is in exactly one batch of an epoch; `batch.rows` gives the pairs. Without `shuffle` the batches are the
+    same in each epoch, in order of length.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Loader(Epochs):
 
 
 def _sorted(sources: Ints, targets: Ints, budget: int, dice: Dice | None) -> Ints:
-    """All rows, with those of like lengths beside each other."""
+    """All rows, with rows of similar lengths next to each other."""
     rows = dice.order(len(sources)) if dice else np.arange(len(sources))
     size = (2 + 3 * dice.share()) if dice else 3.0
     bands = _bands(sources, targets, size * budget, dice.share() if dice else 0.0)[targets[rows]]
@@ -87,7 +88,7 @@ def _sorted(sources: Ints, targets: Ints, budget: int, dice: Dice | None) -> Int
 
 
 def _bands(sources: Ints, targets: Ints, size: float, filled: float) -> Ints:
-    """The band of each target length: lengths together until they hold `size` tokens, the first band part `filled`."""
+    """The band of each target length: a band takes lengths until it holds `size` tokens; the first starts `filled`."""
     tokens = np.bincount(targets, weights=sources + targets)
     bands, band, held = np.zeros(len(tokens), dtype=np.int64), 0, filled * size
     for length in np.flatnonzero(tokens)[::-1]:
@@ -98,10 +99,10 @@ def _bands(sources: Ints, targets: Ints, size: float, filled: float) -> Ints:
 
 
 def _cut(sources: Ints, targets: Ints, budget: int) -> Ints:
-    """Where batches start, and the end: each takes rows as long as rows × (longest source + longest target) allows."""
+    """The starts of the batches, and the end: a batch takes rows while rows × (longest source + target) fits."""
     starts, total = [0], len(sources)
     while (start := starts[-1]) < total:
-        # Already its first row allows no more than this.
+        # Its first row alone allows no more than this.
         most = max(budget // int(sources[start] + targets[start]), 1)
         first = slice(start, start + most)
         longest = np.maximum.accumulate(sources[first]) + np.maximum.accumulate(targets[first])

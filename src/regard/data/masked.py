@@ -1,13 +1,12 @@
-"""Rows for BERT's pretraining: two stretches of text, some of their tokens hidden (Devlin et al. 2019, §3.1, A.1).
+"""Rows for BERT's pretraining: two text segments with some tokens masked (Devlin et al. 2019, §3.1, A.1).
 
-A row is a run of sentences of one document that fits into `max_len` tokens. It is cut between two of them (a lone one
-in its middle) into A and B; in half of the rows B is replaced by sentences of another document. Then 15 % of the
-tokens are chosen: 80 % of them become [MASK], 10 % a random token, 10 % stay, and the model is asked for all of them.
+A row is a run of sentences of one document that fits into `max_len` tokens. It is cut between two sentences (a single
+sentence in its middle) into A and B. In half of the rows, B is replaced by sentences of another document. Then 15 % of
+the tokens are chosen: 80 % of them become [MASK], 10 % a random token, 10 % stay, and the model predicts all of them.
 
-Everything random about a row follows from seed, epoch and the row's number alone, so each epoch hides other tokens
-(dynamic masking, Liu et al. 2019), a stopped run goes on with the same rows, and batching changes nothing. Where we
-differ from the published code: a lone sentence is cut instead of always getting a random B, and B is not cut from the
-front.
+Everything random about a row depends only on seed, epoch and the row's number. So each epoch masks other tokens
+(dynamic masking, Liu et al. 2019), a resumed run gets the same rows, and batching changes nothing. Where we differ from
+the published code: a single sentence is cut instead of always getting a random B, and B is not cut from the front.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ _POOL = 50
 
 
 class MaskedRows(Epochs):
-    """Batches with `input_ids`, `attention_mask`, `token_type_ids` and `labels` [B,T], −100 where nothing is asked.
+    """Batches with `input_ids`, `attention_mask`, `token_type_ids` and `labels` [B,T], −100 where nothing is predicted.
 
-    With `pairs` also `pair_labels` [B]: 0 where B follows A, 1 where it is from elsewhere. Without, a row is one text.
+    With `pairs` also `pair_labels` [B]: 0 where B follows A, 1 where B is random. Without, a row is one text.
     Every row is in one batch of an epoch.
     """
 
@@ -61,7 +60,7 @@ class MaskedRows(Epochs):
         )
 
     def plan(self, number: int) -> list[Ints]:
-        """Rows of like length together: within pools of some batches, which are drawn anew in each epoch."""
+        """Batches of rows with similar lengths, sorted within pools of some batches; the pools differ in each epoch."""
         lengths = self.text.starts[self._runs[:, 2]] - self.text.starts[self._runs[:, 1]]
         dice = Dice(self.seed, number)
         order = dice.order(len(lengths)) if self.shuffle else np.argsort(lengths, kind="stable")
@@ -84,7 +83,7 @@ class MaskedRows(Epochs):
         return Batch(tensors, tuple(rows.tolist()))
 
     def _row(self, row: int, dice: Dice) -> tuple[list[int], list[int], list[int], int]:
-        """Ids, segments, labels, and whether B is from elsewhere."""
+        """Ids, segments, labels, and whether B is random."""
         document, begin, end = self._runs[row].tolist()
         cls, sep, elsewhere = self.tokenizer.cls, self.tokenizer.sep, 0
         if not self.pairs:
@@ -108,7 +107,7 @@ class MaskedRows(Epochs):
         return ids[: len(ids) // 2], ids[len(ids) // 2 :]
 
     def _foreign(self, document: int, room: int, dice: Dice) -> list[int]:
-        """Sentences of another document, from a random one on, as far as there is room."""
+        """Sentences of another document, starting at a random one, as many as fit."""
         other = int(dice.below(self.text.documents - 1, 1)[0])
         first, last = self.text.firsts[other + (other >= document) :][:2].tolist()
         begin = first + int(dice.below(last - first, 1)[0])
@@ -130,12 +129,12 @@ class MaskedRows(Epochs):
 
 
 def _packed(text: Sentences, room: int) -> Ints:
-    """(document, first sentence, end) of each row: as many sentences of a document as fit, from its first on."""
+    """(document, first sentence, end) of each row: as many sentences of a document as fit, in order."""
     runs, starts = [], np.asarray(text.starts)
     for document in range(text.documents):
         begin, last = text.firsts[document : document + 2].tolist()
         while begin < last:
-            # The last sentence whose end is still within the room; a single one always is.
+            # The last sentence that ends within the limit; a single sentence always fits.
             end = int(np.searchsorted(starts, starts[begin] + room, side="right")) - 1
             end = min(max(end, begin + 1), last)
             runs.append((document, begin, end))

@@ -21,7 +21,7 @@ _CHUNK = 4096
 
 @dataclass
 class Report:
-    """What was read and what was left out, and why. `malformed` counts lines, the others count pairs."""
+    """How many pairs were read and skipped, and why. `malformed` counts lines, the others count pairs."""
 
     pairs: int = 0
     malformed: int = 0
@@ -41,7 +41,7 @@ class Report:
 class ParallelText:
     """Two files whose lines are translations of each other, or two columns of a table (see `tsv`).
 
-    A pair with more than `max_chars` characters on a side is left out, as is one with an empty side.
+    A pair is skipped if a side is empty or has more than `max_chars` characters.
     """
 
     def __init__(self, source: str | Path, target: str | Path, *, max_chars: int = 5000) -> None:
@@ -50,7 +50,7 @@ class ParallelText:
 
     @classmethod
     def tsv(cls, path: str | Path, source: int = 0, target: int = 1, *, max_chars: int = 5000) -> ParallelText:
-        """Columns `source` and `target`, counted from 0, of a file with tabs between columns, without quoting."""
+        """Columns `source` and `target`, counted from 0, of a file with tabs between columns and without quoting."""
         if min(source, target) < 0 or source == target:
             raise UsageError("two different columns are needed", got=(source, target), expected="numbers from 0 on")
         text = cls(path, path, max_chars=max_chars)
@@ -58,7 +58,7 @@ class ParallelText:
         return text
 
     def pairs(self, report: Report | None = None) -> Iterator[tuple[str, str]]:
-        """The pairs worth keeping, in order, from the start; the report counts those left out as well."""
+        """Yield the pairs to keep, in order; the report also counts the skipped ones."""
         report = Report() if report is None else report
         for source, target in self._rows(report):
             report.pairs += 1
@@ -109,10 +109,10 @@ def encode(
     max_tokens: int | None = None,
     report: Report | None = None,
 ) -> TokenPairs:
-    """Write the pairs as token ids into the folder, in place of what it held, and open it.
+    """Write the pairs as token ids into the folder, replacing its contents, and open it.
 
-    Left out are pairs with more than `max_tokens` tokens on a side, specials not counted, or with none on a side. Give
-    the report that `ParallelText.pairs` counts in: what is left out here is counted there too.
+    Pairs are skipped if a side has no tokens or more than `max_tokens`, special tokens not counted. Pass the report
+    that `ParallelText.pairs` counts in, so that these are counted there too.
     """
     report, stream, seen, kept = Report() if report is None else report, iter(pairs), 0, 0
     with writing(folder, source_tokenizer.vocab_size, target_tokenizer.vocab_size) as write:

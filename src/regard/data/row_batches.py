@@ -1,8 +1,8 @@
 """Batches of rows of different lengths.
 
 A batch holds rows × longest ≤ `tokens_per_batch` numbers, padding included, and at most `max_rows` rows; a row over the
-budget makes a batch of one. Rows are shuffled, sorted by length inside stretches of some fifty batches, cut, and the
-batches shuffled: little padding, and other neighbours in every epoch.
+budget makes a batch of one. Rows are shuffled, sorted by length within groups of about fifty batches, and cut into
+batches, which are shuffled: little padding, and other neighbours in every epoch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STRETCH = 50
 
 
 class RowSource(Protocol):
-    """Rows by number: how long each is, and the tensors of some of them together."""
+    """Rows by number: the length of each, and the tensors of several together."""
 
     lengths: Ints
 
@@ -30,7 +30,7 @@ class RowSource(Protocol):
 
 
 class RowBatches(Epochs):
-    """Every row is in exactly one batch of an epoch; `batch.rows` tells the rows.
+    """Every row is in exactly one batch of an epoch; `batch.rows` gives the rows.
 
     Without `shuffle` the batches are the same in each epoch, in order of length.
     """
@@ -61,7 +61,7 @@ class RowBatches(Epochs):
         dice = Dice(self.seed, number)
         order, size = dice.order(len(lengths)), self._stretch(lengths)
         stretches = [order[at : at + size] for at in range(0, len(order), size)]
-        # Another kind of sorting puts rows of equal length in an order that depends on the processor.
+        # Only a stable sort gives rows of equal length the same order on every processor.
         ordered = [rows[np.argsort(lengths[rows], kind="stable")] for rows in stretches]
         batches = [batch for rows in ordered for batch in self._cut(rows, lengths)]
         return [batches[turn] for turn in dice.order(len(batches))]
@@ -71,7 +71,7 @@ class RowBatches(Epochs):
         return max(1, int(_STRETCH * rows))
 
     def _cut(self, rows: Ints, lengths: Ints) -> list[Ints]:
-        """Rows of rising length in batches within the budget."""
+        """Cut rows, sorted by length, into batches within the budget."""
         batches, begin = [], 0
         while begin < len(rows):
             most = max(1, min(self.max_rows, self.tokens_per_batch // int(lengths[rows[begin]])))

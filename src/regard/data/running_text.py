@@ -1,10 +1,10 @@
-"""Running text: files of any size (plain, .gz, .xz) as one long row of tokens on disk.
+"""Running text: files of any size (plain, .gz, .xz) as one long sequence of tokens on disk.
 
-A line end is text like any other character. A text is encoded in pieces of some ten thousand characters, cut before a
-space inside a line, where every kind of tokenizer would cut as well; a tokenizer that opens each text with a space of
-its own gets the piece without it. So the tokens are those of the whole text, and decode to it.
+A line end is a character like any other. A text is encoded in pieces of about ten thousand characters. Pieces are cut
+before a space inside a line, where every kind of tokenizer would cut too. If a tokenizer adds a space before each text,
+the piece is given without its own. So the tokens are those of the whole text, and decode to it.
 
-`documents` says where one document ends and the next begins: nowhere, with the file, at empty lines, or at headings
+`documents` says where documents end: nowhere, at the end of each file, at empty lines, or at headings
 such as " = Title = " (WikiText).
 """
 
@@ -33,7 +33,7 @@ _HEADING = re.compile(r" ?= [^=].* = ?$")
 
 @dataclass(frozen=True)
 class RunningText:
-    """Characters `start` to `end` of the files, one after the other; `end` None: to the last."""
+    """Characters `start` to `end` of the files, joined; `end` None means to the end."""
 
     paths: tuple[Path, ...]
     documents: Documents = "none"
@@ -41,17 +41,17 @@ class RunningText:
     end: int | None = None
 
     def length(self) -> int:
-        """How many characters there are, line ends included. This reads the files once."""
+        """The number of characters, line ends included. This reads the files once."""
         return sum(len(line) for line in self.lines() if line is not None)
 
     def split(self, share: float) -> tuple[RunningText, RunningText]:
-        """All but the last `share` of the text, and the rest."""
+        """Split the text in two: all but the last `share`, and the last `share`."""
         middle = int(self.length() * (1 - share))
         first = RunningText(self.paths, self.documents, self.start, self.start + middle)
         return first, RunningText(self.paths, self.documents, self.start + middle, self.end)
 
     def lines(self) -> Iterator[str | None]:
-        """Lines with their ends, and None where a document ends; the last one ends with the text."""
+        """Yield lines with their ends, and None where a document ends; the last document ends with the text."""
         place, fresh = 0, True
         for line in self._all_lines():
             if line is None:
@@ -99,9 +99,9 @@ class RunningText:
 
 
 def _cut(text: str) -> list[str]:
-    """Pieces that begin with a space, but for the first; the last may still grow.
+    """Pieces that begin with a space, except the first; the last may still grow.
 
-    Where no line has spaces, as in Chinese, they begin after a line end, or anywhere if there is none for long.
+    If there are no spaces, as in Chinese, pieces begin after a line end, or anywhere if lines are too long.
     """
     parts, begin = [], 0
     while len(text) - begin >= _PIECE:
@@ -116,7 +116,7 @@ def _cut(text: str) -> list[str]:
 
 
 def encode_text(text: RunningText, tokenizer: Tokenizer, folder: Path, *, ends: bool = False) -> TokenText:
-    """Write the text as token ids into the folder, in place of what it held, and open it.
+    """Write the text as token ids into the folder, replacing its contents, and open it.
 
     `ends` puts `</s>` after every document.
     """
@@ -147,7 +147,7 @@ def encode_text(text: RunningText, tokenizer: Tokenizer, folder: Path, *, ends: 
 
 
 def _joined(piece: str, tokenizer: Tokenizer) -> str:
-    """A piece as it goes on after another: without its space where the tokenizer adds one itself."""
+    """A piece as it continues the one before: without its leading space if the tokenizer adds one itself."""
     if not _CUT.match(f"x{piece[:2]}", 1):
         return piece
     (letter,) = tokenizer.encode_batch([piece[1:2]])
@@ -156,7 +156,7 @@ def _joined(piece: str, tokenizer: Tokenizer) -> str:
 
 @dataclass(frozen=True)
 class TokenText:
-    """Encoded running text: the ids of all of it, mapped, and what they stand for; a line end counts as a word."""
+    """Encoded running text: all ids, memory-mapped, and counts of words and characters; a line end counts as a word."""
 
     tokens: Array
     characters: int

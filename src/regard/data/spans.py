@@ -1,8 +1,8 @@
 """Questions and their contexts as rows [CLS] question [SEP] context [SEP] (Devlin et al. 2019, §4.2).
 
-A context longer than a row is read in windows that overlap, so that an answer cut by the end of one stands whole in
-another. The answer is a first and a last token; where a window does not hold it whole, or there is none, both are the
-row's first token, [CLS]. Of several marked answers the first is learnt, as the training set has only one.
+A context longer than a row is read in overlapping windows, so that an answer cut by one window is whole in another. The
+answer is a first and a last token. If a window does not hold the whole answer, or there is none, both are the row's
+first token, [CLS]. If several answers are marked, the first is the target; training sets mark only one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CHUNK = 512
 
 @dataclass(frozen=True)
 class Window:
-    """A row, whose question it is, where in it the context begins, and the characters of each context token."""
+    """A row, its question, the index where its context begins, and the characters of each context token."""
 
     question: int
     row: Row
@@ -38,7 +38,7 @@ class Window:
 
 
 class SpanRows:
-    """`input_ids`, `attention_mask`, `token_type_ids` [B,T], and `starts` and `ends` [B]: places in the row."""
+    """`input_ids`, `attention_mask`, `token_type_ids` [B,T], and `starts` and `ends` [B]: token indices in the row."""
 
     def __init__(self, tokenizer: Tokenizer, questions: Sequence[Question], *, max_len: int, overlap: int) -> None:
         self._tokenizer = tokenizer
@@ -61,9 +61,9 @@ class SpanRows:
 
 
 def windows(tokenizer: Tokenizer, questions: Sequence[Question], *, max_len: int, overlap: int) -> Iterator[Window]:
-    """The windows of each question in turn; `overlap` is how many context tokens two neighbours share.
+    """Yield the windows of each question in turn; neighbouring windows share `overlap` context tokens.
 
-    Beside a long question it is less: a window begins at least a quarter of its room after the one before it.
+    For a long question they share fewer: a window begins at least a quarter of its room after the one before.
     """
     if max_len < LONGEST_QUESTION // 2 or not 0 <= overlap < max_len:
         expected = f"max_len {LONGEST_QUESTION // 2} or more, and an overlap below it"
@@ -105,12 +105,12 @@ def _windows(
 
 
 def _tokens_of(question: Question, offsets: Offsets) -> tuple[int, int] | None:
-    """The first and last token that hold characters of the answer."""
+    """The first and the last token of the answer."""
     if not question.answers:
         return None
     text, begin = question.answers[0]
     if question.context[begin : begin + len(text)] != text:
-        begin = question.context.find(text)  # some sets count bytes, or count otherwise
+        begin = question.context.find(text)  # some data sets count bytes, or count in another way
     end = begin + len(text)
     inside = [n for n, (left, right) in enumerate(offsets) if left < end and right > begin and right > left]
     return (inside[0], inside[-1]) if inside and begin >= 0 else None

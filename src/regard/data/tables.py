@@ -1,6 +1,6 @@
-"""Tables of text: lines of cells between tabs, without quoting, or comma-separated with it (.csv); packed or not.
+"""Tables of text: tab-separated without quoting, or comma-separated with quoting (.csv); compressed or not.
 
-Columns are called by their number from 0 on, or by name where the first line holds the names.
+A column is given by its number, counted from 0, or by its name if the first line holds the names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Column = str | int
 
 @dataclass(frozen=True)
 class Example:
-    """One or two texts, and what is said of them ("" where nothing is asked for)."""
+    """One or two texts, and their label ("" if no label was requested)."""
 
     text: str
     other: str | None = None
@@ -28,7 +28,7 @@ class Example:
 def read_examples(
     path: Path, *, text: Column, other: Column | None = None, label: Column | None = None, header: bool | None = None
 ) -> list[Example]:
-    """The rows of a table; blank lines are passed over. `header` None: there is one where a column is named."""
+    """The rows of a table; blank lines are skipped. `header` None: there is a header if a column is given by name."""
     wanted = [column for column in (text, other, label) if column is not None]
     examples = []
     for cells in read_table(path, wanted, header):
@@ -41,7 +41,7 @@ def read_examples(
 
 
 def read_table(path: Path, columns: Sequence[Column], header: bool | None = None) -> Iterator[list[str]]:
-    """The asked columns of each row, in the order they are asked for."""
+    """Yield the requested columns of each row, in the requested order."""
     lines = _rows(path)
     if header or (header is None and any(isinstance(column, str) for column in columns)):
         _, names = next(lines, (0, []))
@@ -66,7 +66,7 @@ def _place(path: Path, column: Column, names: Sequence[str]) -> int:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Cells with the number of the line they end in."""
+    """Yield cells with the number of the line in which they end."""
     kind = next((suffix for suffix in reversed(path.suffixes) if suffix.lower() not in (".gz", ".xz")), "")
     if kind.lower() != ".csv":
         yield from ((n, line.split("\t")) for n, line in enumerate(read_lines(path), 1) if line.strip())

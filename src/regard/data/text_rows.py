@@ -1,4 +1,4 @@
-"""Rows of tokens in memory, as BERT reads them: one text, two texts in one row, or two rows that belong together.
+"""Rows of tokens in memory, in BERT's layout: one text, two texts in one row, or two rows that belong together.
 
 Fine-tuning sets are small: a hundred thousand sentences take a few dozen megabytes.
 """
@@ -20,9 +20,9 @@ Lay = Callable[[Tokenizer, Sequence[str], Sequence[str] | None, int], list[Row]]
 
 
 class TextRows:
-    """`input_ids`, `attention_mask`, `token_type_ids` [B,T], and `labels` [B] where they are given.
+    """`input_ids`, `attention_mask`, `token_type_ids` [B,T], and `labels` [B] if they are given.
 
-    `lay` makes rows of texts: as BERT reads them, unless another way is given.
+    `lay` makes rows of texts, by default in BERT's layout.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class TextRows:
 
 
 class TwinRows:
-    """Two texts, each a row of its own: the second's tensors are called `other_…`."""
+    """Two texts, each in a row of its own: the second's tensors are called `other_…`."""
 
     def __init__(
         self, tokenizer: Tokenizer, examples: Sequence[Example], labels: Tensor | None = None, *, max_len: int
@@ -61,7 +61,7 @@ class TwinRows:
         ]
         self._sides = [TextRows(tokenizer, texts, max_len=max_len) for texts in alone]
         self._labels = labels
-        # Both sides are filled up on their own; together they hold at most this.
+        # Each side is padded separately; together they hold at most this.
         self.lengths: Ints = 2 * np.maximum(self._sides[0].lengths, self._sides[1].lengths)
 
     def __len__(self) -> int:

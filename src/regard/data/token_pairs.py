@@ -1,6 +1,6 @@
-"""Encoded sentence pairs on disk, in arrays that are mapped, not read (see `arrays`).
+"""Encoded sentence pairs on disk, in memory-mapped arrays (see `arrays`).
 
-    source, target                  the ids of all sentences one after the other, uint16 where the vocabulary allows
+    source, target                  the ids of all sentences one after the other, uint16 if the vocabulary is small
     source_offsets, target_offsets  int64, one more than there are pairs: pair i is ids[offsets[i] : offsets[i + 1]]
 
 Opening a folder checks that the offsets fit the ids.
@@ -30,7 +30,7 @@ Array = NDArray[np.integer[Any]]
 
 
 class TokenPairs:
-    """Pairs of token sequences, by number. The arrays are mapped files, or any of the same form."""
+    """Pairs of token sequences, by number. The arrays are memory-mapped, or any of the same shape and type."""
 
     def __init__(self, source: Array, source_offsets: Array, target: Array, target_offsets: Array) -> None:
         assert len(source_offsets) == len(target_offsets) > 0
@@ -41,11 +41,11 @@ class TokenPairs:
 
     @classmethod
     def open(cls, folder: str | Path) -> TokenPairs:
-        """What `writing` wrote. Every file is checked against its sum, which reads it once."""
+        """Open what `writing` wrote. Each file is read once to check its CRC-32."""
         folder = Path(folder)
         files, facts = arrays.opened(folder, KIND)
         if not _declared(files, facts):
-            raise DataError(f"{folder / META} is damaged", got="files that make no pairs", remedy=REMEDY)
+            raise DataError(f"{folder / META} is damaged", got="files that do not form pairs", remedy=REMEDY)
         for side in _SIDES:
             if not _fit(files[side], files[f"{side}_offsets"]):
                 raise DataError(f"{folder / side}_offsets.bin does not fit {side}.bin", remedy=REMEDY)
@@ -55,17 +55,17 @@ class TokenPairs:
         return len(self.source_lengths)
 
     def source(self, row: int) -> Array:
-        """The source ids of a pair, without specials."""
+        """The source ids of a pair, without special tokens."""
         return _slice(self._source, self._source_offsets, row)
 
     def target(self, row: int) -> Array:
-        """The target ids of a pair, without specials."""
+        """The target ids of a pair, without special tokens."""
         return _slice(self._target, self._target_offsets, row)
 
 
 @contextmanager
 def writing(folder: str | Path, source_size: int, target_size: int) -> Iterator[Callable[[Sequence[Pair]], None]]:
-    """A function that takes pairs, chunk by chunk; they replace those in the folder when the block ends well.
+    """A function that takes pairs, chunk by chunk; they replace those in the folder when the block succeeds.
 
     `source_size` and `target_size` are the sizes of the vocabularies.
     """
@@ -88,7 +88,7 @@ def _write(files: Mapping[str, Flat], pairs: Sequence[Pair]) -> None:
 
 
 def _declared(files: Mapping[str, Array], facts: Mapping[str, Any]) -> bool:
-    """Whether these are the arrays of pairs, in their types, and as many offsets as the facts say."""
+    """Whether these are arrays of pairs with the right types and the number of offsets that the facts give."""
     if files.keys() != {*_SIDES, *(f"{side}_offsets" for side in _SIDES)}:
         return False
     types = all(files[side].dtype.str in _ID_TYPES for side in _SIDES)

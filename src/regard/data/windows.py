@@ -1,8 +1,7 @@
-"""Windows of running text: row i is `context` tokens, and as labels the same tokens one further on.
+"""Windows of running text: row i is `context` tokens, and its labels are the same tokens shifted by one.
 
-An epoch is the whole text in windows that do not overlap, from a start that is drawn anew for each, in random order.
-Without `shuffle` it is the whole text in order, the shorter last window included: every token but the first is asked
-for once.
+An epoch is the whole text in windows that do not overlap, from a random start, in random order. Without `shuffle` it is
+the whole text in order, the shorter last window included: every token but the first is predicted once.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from regard.data.epochs import Epochs
 
 
 class Windows(Epochs):
-    """Batches of `rows` windows with `input_ids` and `labels` [B,T]; `batch.rows` tells where each window begins."""
+    """Batches of `rows` windows with `input_ids` and `labels` [B,T]; `batch.rows` are the windows' first positions."""
 
     def __init__(self, tokens: Array, *, context: int, rows: int, seed: int, shuffle: bool = True) -> None:
         assert context > 0
@@ -27,7 +26,7 @@ class Windows(Epochs):
         self.tokens, self.context, self.rows = tokens, context, rows
 
     def plan(self, number: int) -> list[Ints]:
-        """Where the windows of each batch begin: that is a window's number."""
+        """The first position of each window, by batch; it is also the window's row number."""
         return self._shuffled(number) if self.shuffle else self._in_order()
 
     def batch(self, rows: Ints, number: int) -> Batch:
@@ -41,7 +40,7 @@ class Windows(Epochs):
         dice, asked = Dice(self.seed, number), len(self.tokens) - 1
         if asked <= self.context:
             return [np.zeros(1, dtype=np.int64)]
-        # A text that is hardly longer than a window still gives one.
+        # A text that is barely longer than a window still gives one window.
         first = int(dice.share() * min(self.context, asked - self.context + 1))
         count = (asked - first) // self.context
         return self._cut(first + self.context * dice.order(count))

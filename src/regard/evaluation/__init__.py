@@ -1,1 +1,1 @@
-"""How good a model is: evaluators (one file each), scores of generated text, suites of tasks (GLUE), and metrics."""
+"""Evaluation of models: evaluators (one file each), scores of generated text, suites of tasks (GLUE), and metrics."""

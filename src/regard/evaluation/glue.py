@@ -1,13 +1,13 @@
-"""Suites of tasks: how good a model is at each, as a table.
+"""Suites of tasks: a model's score on each, as a table.
 
-`glue` scores SST-2, CoLA, MRPC, STS-B and RTE (Wang et al. 2018) on their dev sets, MRPC on its test set where that is
-there with its answers, each by its own metrics. How a row came about is said with it:
+`glue` scores SST-2, CoLA, MRPC, STS-B and RTE (Wang et al. 2018) on their dev sets (MRPC on its test set if that has
+labels), each by its own metrics. Each row says how it was obtained:
 
-    fine-tuned   by the model's own head for this task
-    probe        by logistic regression on the encoder's frozen vectors, the mean of its states over real tokens (or
-                 what its folder says); of a pair u, v on [u, v, |u − v|, u · v] (Conneau et al. 2017). How strongly it
-                 is held back is chosen on a tenth of the training set
-    cosine       STS-B: by the cosine of the two vectors; nothing is fitted
+    fine-tuned   the model's own head for this task
+    probe        logistic regression on the encoder's frozen vectors, the mean of its states over real tokens (or the
+                 pooling of its folder); for a pair u, v on [u, v, |u − v|, u · v] (Conneau et al. 2017). Its weight
+                 decay is chosen on a tenth of the training set
+    cosine       STS-B: the cosine of the two vectors; nothing is fitted
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class GlueRow:
-    """One task: on what and how it was scored, on how many examples, and its metrics as shares."""
+    """One task: the split, how it was scored, the number of examples, and its metrics as shares."""
 
     task: str
     split: str
@@ -58,10 +58,10 @@ class GlueRow:
 def glue(
     model: StoredModel | str | Path, data: str | Path, *, limit: int = 10_000, say: Say = lambda _: None
 ) -> list[GlueRow]:
-    """A row for each task whose folder `data` holds.
+    """A row for each task whose folder is in `data`.
 
-    `model` is a model, or a folder with a fine-tuned one for each task: sst2/, cola/, mrpc/, stsb/, rte/. A probe is
-    fitted on at most `limit` training examples, drawn the same way each time.
+    `model` is a model, or a folder with a fine-tuned model for each task: sst2/, cola/, mrpc/, stsb/, rte/. A probe is
+    fitted on at most `limit` training examples, always the same ones.
     """
     data = Path(data)
     known = {name: task for name, task in TASKS.items() if (data / name).is_dir()}
@@ -77,7 +77,7 @@ def glue(
 
 
 def _models(model: StoredModel | str | Path, known: dict[str, GlueTask]) -> dict[str, StoredModel]:
-    """The model of each task: one for all, or each its own."""
+    """The model of each task: one for all, or one each."""
     if isinstance(model, StoredModel):
         return dict.fromkeys(known, model)
     folder = Path(model)
@@ -95,7 +95,7 @@ def _check(stored: StoredModel) -> None:
     )
     if not able or "embed" not in pipeline_of(stored.task).verbs():
         got = f"a {stored.name} for {stored.task.replace('_', ' ')}"
-        raise UsageError("GLUE needs an encoder of text such as BERT, with its tokenizer", got=got)
+        raise UsageError("GLUE needs a text encoder such as BERT, with its tokenizer", got=got)
 
 
 def _scored(stored: StoredModel, task: GlueTask, folder: Path, limit: int) -> GlueRow:
@@ -114,7 +114,7 @@ def _scored(stored: StoredModel, task: GlueTask, folder: Path, limit: int) -> Gl
 
 
 def _has_head(stored: StoredModel, task: GlueTask) -> bool:
-    """Whether its head is for this very task, by the names of the classes."""
+    """Whether its head is for this task, by the names of the classes."""
     if stored.task != "classification":
         return False
     if task.regression:
@@ -123,7 +123,7 @@ def _has_head(stored: StoredModel, task: GlueTask) -> bool:
 
 
 def head_logits(stored: StoredModel, examples: Sequence[Example]) -> Tensor:
-    """What the model's head says of each example [N,C]."""
+    """The logits of the model's head for each example [N,C]."""
     lay = layout(reads_cls(stored.name), stored.extra)
     rows = TextRows(_tokenizer(stored), examples, max_len=_longest(stored, _MAX_LEN), lay=lay)
     task, measured, model = Classification(), Measured(), stored.model.eval()
@@ -133,7 +133,7 @@ def head_logits(stored: StoredModel, examples: Sequence[Example]) -> Tensor:
 
 
 def vectors(stored: StoredModel, texts: Sequence[str]) -> Tensor:
-    """The encoder's vector of each text [N,D], by default its states' mean; a text that stands twice is read once."""
+    """The encoder's vector of each text [N,D], by default its mean state; a repeated text is read once."""
     different = list(dict.fromkeys(texts))
     examples, lay = [Example(text) for text in different], layout(reads_cls(stored.name), stored.extra)
     rows = TextRows(_tokenizer(stored), examples, max_len=_longest(stored, _MAX_LEN), lay=lay)
@@ -169,7 +169,7 @@ def _probed(stored: StoredModel, task: GlueTask, train: Sequence[Example], dev: 
     features, labels = _features(stored, train), class_numbers(train, names)
     mean, spread = features.mean(0), features.std(0).clamp_min(1e-6)
     features, asked = (features - mean) / spread, (_features(stored, dev) - mean) / spread
-    # The examples come in random order, so that the first tenth is as good as any.
+    # The examples are in random order, so the first tenth is a random sample.
     held = max(1, len(train) // 10)
     losses = {}
     for penalty in _PENALTIES:
@@ -180,7 +180,7 @@ def _probed(stored: StoredModel, task: GlueTask, train: Sequence[Example], dev: 
 
 
 def logistic(features: Tensor, labels: Tensor, n_classes: int, penalty: float) -> nn.Linear:
-    """Multinomial logistic regression: the mean cross-entropy and penalty · Σ w² / 2, as low as L-BFGS gets it."""
+    """Multinomial logistic regression: minimises mean cross-entropy + penalty · Σ w² / 2 by L-BFGS."""
     with torch.enable_grad():
         features = features.clone()
         layer = nn.Linear(features.shape[1], n_classes)

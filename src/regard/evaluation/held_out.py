@@ -1,4 +1,4 @@
-"""Held-out data with a model run on it: what evaluators look at."""
+"""Held-out data and a model's results on it, for evaluators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.store import StoredModel
 
 @dataclass(frozen=True)
 class Sample:
-    """One input with a text that would be right, and the one that the model wrote."""
+    """One input with a reference and the text that the model generated."""
 
     input: str
     reference: str
@@ -23,13 +23,13 @@ class Sample:
 
 
 class HeldOut:
-    """`measured` is what the task read off the batches. `material` is what else the held-out data offers, by name:
+    """`measured` holds the task's measurements on the batches. `material` holds what else the data offers, by name:
 
-    inputs, references       what to generate text for, and for each the texts that would be right
+    inputs, references       inputs to generate text for, and the right texts for each
     classes                  the names of the classes; `measured` holds logits and class numbers
-    numbers                  True: `measured` holds numbers and what was wanted
+    numbers                  True: `measured` holds numbers and their targets
     questions, windows       of span question answering, with `longest` and `threshold` of answers
-    words, characters        how many the held-out text has
+    words, characters        the numbers of words and characters in the held-out text
     """
 
     def __init__(self, measured: Measured, material: Mapping[str, Any], stored: Callable[[], StoredModel]) -> None:
@@ -43,16 +43,16 @@ class HeldOut:
         return make_pipeline(self._stored())
 
     def texts(self, **search: Any) -> list[str]:
-        """What the model writes for each input; evaluators with the same search share one decoding."""
+        """The text that the model generates for each input; evaluators with the same search share one decoding."""
         key = tuple(sorted(search.items()))
         if key not in self._texts:
             self._texts[key] = self.model.texts(self.material["inputs"], **search)
         return self._texts[key]
 
     def samples(self, count: int = 3) -> list[Sample]:
-        """What the model writes for a few inputs, always the same ones; none where inputs are no texts.
+        """The texts that the model generates for a few inputs, always the same ones; none if inputs are not texts.
 
-        Where an evaluator had all of them decoded, nothing is decoded for this.
+        If an evaluator has decoded all inputs, nothing is decoded again.
         """
         inputs = self.material.get("inputs", [])
         usable = [place for place, given in enumerate(inputs) if isinstance(given, str) and given.strip()]
@@ -63,7 +63,7 @@ class HeldOut:
             every = next(iter(self._texts.values()), None)
             chosen = [inputs[place] for place in places]
             written = self.model.texts(chosen, beam=1, sample=False) if every is None else [every[n] for n in places]
-        except LengthError:  # a line that is too long for the model is no reason to stop its training
+        except LengthError:  # a line that is too long for the model must not stop the training
             return []
         references = [self.references[place][0] for place in places]
         return [Sample(*parts) for parts in zip(chosen, references, written, strict=True)]

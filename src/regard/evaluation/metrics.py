@@ -1,10 +1,10 @@
-"""How right answers are, as shares from 0 to 1 (correlations from −1 to 1).
+"""Metrics, as shares from 0 to 1 (correlations from −1 to 1).
 
 matthews      R_K (Gorodkin 2004), for two classes Matthews' φ = (TP·TN − FP·FN) / √((TP+FP)(TP+FN)(TN+FP)(TN+FN))
 spearman      Pearson's correlation of ranks; equal values share the mean of their ranks
-exact, f1     of answers as SQuAD counts them (Rajpurkar et al. 2016, 2018): small letters, no punctuation, no articles
+exact, f1     of answers as in SQuAD (Rajpurkar et al. 2016, 2018): lower case, no punctuation, no articles
 
-A correlation with something that does not vary is 0.
+A correlation with a constant is 0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def accuracy(predicted: ArrayLike, wanted: ArrayLike) -> float:
 
 
 def f1(predicted: ArrayLike, wanted: ArrayLike) -> float:
-    """Of class 1 where there are two classes, 0 and 1; else the mean of all classes."""
+    """F1 of class 1 if the classes are 0 and 1; else the mean over all classes."""
     said, true = np.asarray(predicted), np.asarray(wanted)
     classes = np.union1d(said, true)
     if set(classes.tolist()) <= {0, 1}:
@@ -63,7 +63,7 @@ def spearman(predicted: ArrayLike, wanted: ArrayLike) -> float:
 
 
 def ranks(values: ArrayLike) -> Floats:
-    """From 1 on; equal values share the mean of their ranks."""
+    """Ranks from 1; equal values share the mean of their ranks."""
     _, group, sizes = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
     last = np.cumsum(sizes)
     mean: Floats = last - (sizes - 1) / 2
@@ -87,17 +87,17 @@ def scores(logits: Tensor, wanted: Tensor, names: Sequence[str]) -> dict[str, fl
 
 
 def plain(answer: str) -> str:
-    """An answer as it is compared."""
+    """An answer normalised for comparison."""
     return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(answer: str, wanted: Sequence[str]) -> float:
-    """1 where it is one of the wanted answers; none wanted means that "" is right."""
+    """1 if it equals one of the right answers; if there are none, "" is right."""
     return max(float(plain(answer) == plain(right)) for right in _asked(wanted))
 
 
 def answer_f1(answer: str, wanted: Sequence[str]) -> float:
-    """How many words it shares with the wanted answer that it shares most with."""
+    """F1 of the words shared with the right answer that is closest."""
     return max(_shared(plain(answer).split(), plain(right).split()) for right in _asked(wanted))
 
 

@@ -24,7 +24,7 @@ class Scores:
 
 
 def evaluate(model: Loaded, source: Sequence[str], reference: Sequence[str], **search: Any) -> tuple[Scores, list[str]]:
-    """Translate and score; also what was written."""
+    """Translate and score; also return the translations."""
     if len(source) != len(reference):
         raise DataError(
             "source and reference differ in length", got=f"{len(source)} and {len(reference)} lines", expected="as many"
@@ -34,7 +34,7 @@ def evaluate(model: Loaded, source: Sequence[str], reference: Sequence[str], **s
 
 
 def score(texts: Sequence[str], reference: Sequence[str]) -> Scores:
-    """sacrebleu's BLEU and chrF, and BLEU of words as the files separate them, which older papers report."""
+    """sacrebleu's BLEU and chrF, and BLEU of words as split in the files, which older papers report."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
@@ -54,9 +54,9 @@ def score(texts: Sequence[str], reference: Sequence[str]) -> Scores:
 
 
 def by_position(references: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The references of each text as sacrebleu wants them: the first of every text, then the second of every text.
+    """The references in sacrebleu's order: the first reference of every text, then the second of every text, ….
 
-    A text with fewer than others has its first again, which changes no score.
+    A text with fewer references repeats its first, which changes no score.
     """
     most = max((len(several) for several in references), default=0)
     return [[several[place % len(several)] for several in references] for place in range(most)]

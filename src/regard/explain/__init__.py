@@ -1,11 +1,11 @@
-"""Looking inside: a trace of one run goes in, a result comes out. `methods/` holds one file a method.
+"""Explanation of models: a method takes the trace of one run and returns a result. `methods/` has one file per method.
 
     trace = regard.trace(model, "The cat sat.", value_path=True)
     regard.explain.effective(trace).save("effective.html")
 
-A method's file defines a function of the file's name. `LOOKS_AT` says what its first argument is: "trace" (one run),
-"model" (a loaded model) or None (nothing but its options). `NEEDS` says what its trace must hold. Methods are imported
-when they are first asked for.
+A method's file defines a function with the file's name. `LOOKS_AT` says what its first argument is: "trace" (one run),
+"model" (a loaded model) or None (only options). `NEEDS` says what its trace must hold. Methods are imported when they
+are first used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`regard.explain.maps` is the method's function."""
+    """`regard.explain.maps` is the function of the method `maps`."""
     if name in method_names():
         return find_method(name).function
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

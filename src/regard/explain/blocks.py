@@ -1,16 +1,17 @@
-"""Jacobian norms through a stack of attention blocks, with the blocks' own structure.
+"""Jacobian norms through a stack of attention blocks, using the structure of the blocks.
 
-In a block everything but attention works on one token at a time: c_j = f(h_j, context_j), and q_j, k_j, v_j depend on
-h_j alone. Their Jacobians are small matrices a token, found with one backward pass a feature for all tokens at once;
-what attention does is known in closed form. A cotangent g on c then goes back as
+In a block, everything but attention works on one token at a time: c_j = f(h_j, context_j), and q_j, k_j, v_j depend on
+h_j alone. Their Jacobians are small matrices for each token. One backward pass per feature gives them for all tokens at
+once. The derivative of attention is known in closed form. A cotangent g on c is then propagated back as
 
     g_context = g ∂f/∂context
     g_q, g_k, g_v             by attention's own derivative
     g_h = g ∂f/∂h + g_q ∂q/∂h + g_k ∂k/∂h + g_v ∂v/∂h
 
-with four products of width d a token instead of twelve and no element-wise work. For the topmost block, g is on one
-token only: there g_v is a multiple of one vector for all keys and g_k of the query, so almost nothing is left.
-Where a random cotangent shows that a block is not of this kind, there is no `Stack`, and copies do the work.
+This takes four products of width d per token instead of twelve, and no element-wise work. For the topmost block, g is
+on one token only: g_v is then a multiple of one vector for all keys, and g_k a multiple of the query, so little work is
+left. If a test with a random cotangent shows that a block is not of this kind, there is no `Stack`, and `jacobian` runs
+the model on copies instead.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from regard.core import taps
 from regard.explain.subject import Subject
 
 _BATCH = 64
-_MOST = 2 << 30  # bytes for a stack's matrices
+_MOST = 2 << 30  # limit on the bytes of a stack's matrices
 
 
 @dataclass(frozen=True)
@@ -34,16 +35,16 @@ class Block:
     """The derivatives of one block at one row; T tokens, D features, H heads of width E."""
 
     forward_TDX: Tensor
-    """∂c/∂(context, h) a token [T, D, HE + D], the query's share of attention's derivative included."""
+    """∂c/∂(context, h) for each token [T, D, HE + D]; includes the part of attention's derivative through the query."""
     back_TXD: Tensor
-    """∂(k, v)/∂h a token [T, 2HE, D]."""
+    """∂(k, v)/∂h for each token [T, 2HE, D]."""
     weights: Tensor
     query: Tensor
     keys: Tensor
     values: Tensor
     scale: float
     same_values: bool
-    """∂v/∂h is the same matrix for every token."""
+    """True if ∂v/∂h is the same matrix for every token."""
 
     @property
     def width(self) -> int:
@@ -51,7 +52,7 @@ class Block:
         return self.query.shape[0] * self.query.shape[2]
 
     def pull(self, g_NTD: Tensor) -> Tensor:
-        """Cotangents on the block's output to cotangents on its input."""
+        """Propagate cotangents on the block's output to its input."""
         both = torch.einsum("ntd,tdx->ntx", g_NTD, self.forward_TDX)
         context = _split(both[..., : self.width], self.query.shape[0])
         change = context @ self.values.mT
@@ -100,7 +101,7 @@ class Stack:
         layer: str,
         known: dict[str, Block | None] | None = None,
     ) -> Stack | None:
-        """The blocks between, or None where the model is made otherwise; `known` keeps those worked out before."""
+        """The blocks up to a layer, or None if the model is not such a stack; `known` holds blocks computed before."""
         stack, known = inputs.split(".")[0], {} if known is None else known
         names = [name for name in states if name.split(".")[0] == stack and name.split(".")[-1].isdigit()]
         if layer not in names:
@@ -130,7 +131,7 @@ class Stack:
 
 
 class _Seen(Exception):
-    """Nothing above the block needs to run."""
+    """Stops the run: the layers above the block are not needed."""
 
     def __init__(self, hidden: Tensor) -> None:
         self.hidden = hidden
@@ -139,7 +140,7 @@ class _Seen(Exception):
 def _run(
     subject: Subject, lower: str, upper: str, h: Tensor, context: Tensor | None
 ) -> tuple[Tensor, list[taps.Seen], list[Tensor]]:
-    """One block's output when h enters it and, where given, `context` takes the place of what attention found."""
+    """One block's output for the input h; `context`, if given, replaces the result of attention."""
     contexts: list[Tensor] = []
 
     def cut(name: str, x: Tensor) -> Tensor:
@@ -161,7 +162,7 @@ def _run(
 
 
 def _block(subject: Subject, h: Tensor, lower: str, upper: str) -> Block | None:
-    """The derivatives of the block from `lower` to `upper` at h [1,T,D]; None where it is of another kind."""
+    """The derivatives of the block from `lower` to `upper` at h [1,T,D]; None if the block is of another kind."""
     with torch.no_grad():
         _, seen, contexts = _run(subject, lower, upper, h, None)
     if len(seen) != 1 or len(contexts) != 1:
@@ -187,7 +188,7 @@ def _block(subject: Subject, h: Tensor, lower: str, upper: str) -> Block | None:
 
 
 def _local(subject: Subject, lower: str, upper: str, h: Tensor, context: Tensor) -> Tensor:
-    """∂c/∂(context, h) a token [T, D, HE + D] with attention's result held fixed."""
+    """∂c/∂(context, h) for each token [T, D, HE + D], with attention's result held fixed."""
     width, jacobians = h.shape[2], []
     copies = min(_BATCH, width)
     many = subject.repeated(copies)
@@ -205,7 +206,7 @@ def _local(subject: Subject, lower: str, upper: str, h: Tensor, context: Tensor)
 
 
 def _projections(subject: Subject, lower: str, upper: str, h: Tensor, shared: int) -> list[Tensor]:
-    """∂q/∂h, ∂k/∂h, ∂v/∂h a token, each [T, HE, D]; heads that share keys repeat them."""
+    """∂q/∂h, ∂k/∂h, ∂v/∂h for each token, each [T, HE, D]; shared keys are repeated for each head."""
     jacobians = []
     copies = min(_BATCH, h.shape[2])
     h_leaf = h.detach().expand(copies, -1, -1).clone().requires_grad_()
@@ -229,7 +230,7 @@ def _projections(subject: Subject, lower: str, upper: str, h: Tensor, shared: in
 
 
 def _query_share(by_context_TDX: Tensor, parts: dict[str, Any], n_heads: int) -> Tensor:
-    """∂c/∂q a token: through attention's derivative by the query [T, D, HE]."""
+    """∂c/∂q for each token: through attention's derivative with respect to the query [T, D, HE]."""
     weights_HTK, keys_HKE, values_HKE = parts["weights"], parts["keys"], parts["values"]
     mean_HTE = weights_HTK @ keys_HKE
     mixed = torch.einsum("htk,hkv,hke->htve", weights_HTK, values_HKE, keys_HKE)
@@ -240,7 +241,7 @@ def _query_share(by_context_TDX: Tensor, parts: dict[str, Any], n_heads: int) ->
 
 
 def _is_right(subject: Subject, lower: str, upper: str, h: Tensor, block: Block) -> bool:
-    """One random cotangent, by autograd and by the block's own matrices."""
+    """Check one random cotangent: autograd against the block's matrices."""
     leaf = h.detach().clone().requires_grad_()
     with torch.enable_grad():
         c, _, _ = _run(subject, lower, upper, leaf, None)

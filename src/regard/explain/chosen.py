@@ -1,4 +1,4 @@
-"""Which sites of a trace a method looks at, and words and pictures that several methods use."""
+"""Selects the sites of a trace for a method; also titles, sentences and pictures that several methods share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.views.result import Matrix
 
 
 def chosen(trace: Trace, sites: str = "*", *, own: bool = False) -> list[Site]:
-    """The sites that match; `own`: only where a side looks at itself."""
+    """The matching sites; with `own`, only self-attention."""
     if not trace.sites:
         raise UsageError(
             "this model has no attention to look at",
@@ -32,7 +32,7 @@ def chosen(trace: Trace, sites: str = "*", *, own: bool = False) -> list[Site]:
 
 
 def looked(trace: Trace, sites: str, row: int) -> list[Look]:
-    """What one input's rows of the matching sites did."""
+    """What the matching sites did for one input."""
     return [look for site in chosen(trace, sites) for look in trace.looks(site.name, row)]
 
 
@@ -41,7 +41,7 @@ def looks_at_itself(site: Site) -> bool:
 
 
 def pick(trace: Trace, name: str | None, side: str | None = None) -> str:
-    """A layer of hidden states by name or number; without one the last."""
+    """The name of a layer of hidden states, given by name or number; by default the last."""
     layers = trace.layers(side)
     if not layers:
         raise UsageError("this trace holds no hidden states", remedy="Trace with hidden=True.")
@@ -55,12 +55,12 @@ def pick(trace: Trace, name: str | None, side: str | None = None) -> str:
 
 
 def input_of(trace: Trace, layer: str) -> str:
-    """The name of what enters the stack that a layer belongs to."""
+    """The name of the input of the stack to which a layer belongs."""
     return f"{layer.split('.')[0]}.input"
 
 
 def looked_at(trace: Trace, row: int = 0) -> str:
-    """What a run has read, for titles: the text; where it is not known, its tokens."""
+    """The input of a run, for titles: its text, or its tokens if the text is not known."""
     if trace.texts:
         trace.check_row(row)
         return short(trace.texts[row].split())
@@ -74,12 +74,12 @@ def looked_at(trace: Trace, row: int = 0) -> str:
 
 
 def answered(trace: Trace, row: int = 0) -> list[str]:
-    """What the model said, as a sentence; none for a model without an answer, or where it was given."""
+    """The model's answer as a sentence; none for a model without an answer, or if the answer was given."""
     given: dict[str, Any] = trace.output
     if "translations" in given:
         return [f"{'The translation' if given.get('decoded') else 'The target'}: {given['translations'][row]}"]
     if "next" in given:
-        return [f"The likeliest next: {_ranked(given['next'][row])}."]
+        return [f"The most likely next tokens: {_ranked(given['next'][row])}."]
     if "classes" in given:
         return [f"The answer is {_ranked([given['classes'][row]])}."]
     if "values" in given:
@@ -91,7 +91,7 @@ def answered(trace: Trace, row: int = 0) -> list[str]:
         first, last = given["spans"][row]
         return [f"The answer is {' '.join(labels[first : last + 1])!r} (tokens {first} to {last})."]
     if trace.task == "masked_lm" and "[MASK]" in trace.labels("input", row):
-        return [f"The likeliest in the gaps: {', '.join(map(repr, given['tokens'][row]))}."]
+        return [f"The most likely tokens for the gaps: {', '.join(map(repr, given['tokens'][row]))}."]
     return []
 
 
@@ -102,13 +102,13 @@ def _ranked(pairs: Sequence[tuple[str, float]]) -> str:
 def pictured(
     trace: Trace, side: str, name: str, values: Tensor, *, diverging: bool = False, note: str = ""
 ) -> list[Matrix]:
-    """One value for each patch of a side [T] as a picture; special tokens in the note; none for what is no image."""
+    """One value for each patch of a side [T] as a picture, special tokens in the note; empty if it is not an image."""
     if side not in trace.grids:
         return []
     height, width = trace.grids[side]
     special = list(zip(trace.labels(side), values.tolist(), strict=True))[: -height * width]
     beside = [f"{label} is {value:.3g}".replace("-", "−") for label, value in special]
-    note = "; ".join([f"{', '.join(beside)} and is left out", *([note] if note else [])]) if beside else note
+    note = "; ".join([f"{', '.join(beside)} and is not shown", *([note] if note else [])]) if beside else note
     patches = values[-height * width :].reshape(height, width)
     rows, columns = [str(row) for row in range(height)], [str(column) for column in range(width)]
     return [Matrix(name, rows, columns, numbers(patches), diverging, note, square=True)]

@@ -1,9 +1,9 @@
-"""Maps that are trained to lead back: from a hidden state to the vector that it came from.
+"""Inverse maps: trained to map a hidden state back to the vector that it came from.
 
-linear    least squares with an intercept and a ridge, in closed form, in double precision; the ridge is the one with
-          the least squared error on held sentences, and the map is then fitted to all training sentences
-mlp       one hidden layer of gelu units, squared error, AdamW in mini-batches; it keeps the weights of the epoch with
-          the least error on held sentences and stops when that has not fallen for some epochs
+linear    least squares with an intercept and a ridge, in closed form, in double precision. The ridge with the least
+          squared error on held-out sentences is used, and the map is then fitted to all training sentences.
+mlp       one hidden layer of gelu units, squared error, AdamW in mini-batches. The weights of the epoch with the least
+          error on held-out sentences are kept; training stops when that error has not fallen for some epochs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 Map = Callable[[Tensor], Tensor]
 Pairs = tuple[Tensor, Tensor]
-"""Hidden states [N,D] and what they came from [N,D']."""
+"""Hidden states [N,D] and the vectors that they came from [N,D']."""
 
 _RIDGES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 _ROWS = 128
@@ -24,7 +24,7 @@ _PATIENCE = 10
 
 
 def linear(train: Pairs, held: Pairs) -> Map:
-    """The ridge of `_RIDGES` (in units of the mean variance of the states) that does best on `held`, on all of both."""
+    """Fit to all sentences, with the ridge (in units of the states' mean variance) that is best on `held`."""
     fits = _ridge(*train)
     errors = [_error(fits(ridge), held) for ridge in _RIDGES]
     best = _RIDGES[errors.index(min(errors))]
@@ -32,7 +32,7 @@ def linear(train: Pairs, held: Pairs) -> Map:
 
 
 def mlp(train: Pairs, held: Pairs, *, width: int, epochs: int, seed: int) -> Map:
-    """States are standardised by feature and targets by one number, so that one learning rate fits all models."""
+    """States are standardised per feature and targets by one number, so that one learning rate fits all models."""
     states, targets = train[0].float(), train[1].float()
     middle, spread = states.mean(0), states.std(0).clamp_min(1e-6)
     centre = targets.mean(0)
@@ -66,7 +66,7 @@ def mlp(train: Pairs, held: Pairs, *, width: int, epochs: int, seed: int) -> Map
 
 
 def _ridge(states_ND: Tensor, targets_ND: Tensor) -> Callable[[float], Map]:
-    """The fitted map of any ridge, from one decomposition."""
+    """Returns the fitted map for any ridge, from one decomposition."""
     states, targets = states_ND.double(), targets_ND.double()
     middle, centre = states.mean(0), targets.mean(0)
     x, y = states - middle, targets - centre

@@ -1,9 +1,9 @@
-"""‖∂c_j/∂x_i‖² for all tokens: how much each hidden state moves with each input vector.
+"""‖∂c_j/∂x_i‖² for all tokens: how much each hidden state changes with each input vector.
 
-The model is run on copies of one row whose input vectors are replaced by a leaf, up to the layer that is asked for
-and no further. Each copy then carries one cotangent back: a unit vector for the exact norm (d a token), a random sign
-vector for an estimate. With signs z, E‖Jᵀz‖² = ‖J‖²_F, so the mean over probes is unbiased, and their spread gives its
-standard error. Where a stack of plain attention blocks lies between, `_blocks` does the same with far fewer operations.
+The model is run on copies of one row, with its input vectors replaced by a leaf tensor, and only up to the requested
+layer. Each copy propagates one cotangent back: a unit vector for the exact norm (d per token), or a random sign vector
+for an estimate. With signs z, E‖Jᵀz‖² = ‖J‖²_F, so the mean over probes is unbiased, and their spread gives its
+standard error. For a stack of plain attention blocks, `blocks` computes the same with far fewer operations.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _COPIES = 32
 
 @dataclass(frozen=True)
 class Moved:
-    """Squared norms [T,S] of each state by each input vector; `error` is the standard error of an estimate."""
+    """Squared norms [T,S] of each state with respect to each input vector; `error` is an estimate's standard error."""
 
     squares: Tensor
     error: Tensor | None = None
     fast: bool = False
-    """Whether the blocks' own structure was used."""
+    """Whether the structure of the blocks was used."""
 
     @property
     def norms(self) -> Tensor:
@@ -41,14 +41,14 @@ class Moved:
 
 
 class _Reached(Exception):
-    """The layer that was asked for: nothing after it needs to run."""
+    """Stops the run at the requested layer."""
 
     def __init__(self, hidden: Tensor) -> None:
         self.hidden = hidden
 
 
 def run_to(subject: Subject, layer: str, inputs: str, x: Tensor) -> Tensor:
-    """The states of `layer` [N,T,D] when x [N,S,D'] enters at `inputs`."""
+    """The states of `layer` [N,T,D] for the vectors x [N,S,D'] at `inputs`."""
 
     def stop(_: str, hidden: Tensor) -> Tensor:
         raise _Reached(hidden)
@@ -76,9 +76,9 @@ def moved(
 ) -> Moved:
     """Squared norms of ∂(states of `layer`)/∂(vectors at `inputs`) for one row of the subject.
 
-    `states` are the trace's hidden states; `lengths` are the real tokens of the layer's side and of the inputs'.
-    `probes` random sign vectors a token instead of all unit vectors; `plain` never uses the blocks' structure; `known`
-    keeps blocks that were worked out for another layer.
+    `states` are the trace's hidden states. `lengths` are the numbers of real tokens on the layer's side and on the
+    inputs' side. `probes` random sign vectors per token replace the unit vectors. `plain` never uses the structure of
+    blocks. `known` holds blocks that were computed for another layer.
     """
     n_tokens, n_inputs = lengths
     stack = None if plain else Stack.between(subject, row, states, inputs, layer, known)
@@ -100,7 +100,7 @@ def moved(
 
 
 def cotangents(width: int, probes: int | None, seed: int, token: int, dtype: torch.dtype) -> Tensor:
-    """The vectors to carry back from one token: unit vectors [D,D], or random signs [P,D]."""
+    """The cotangents of one token: unit vectors [D,D], or random signs [P,D]."""
     if probes is None:
         return torch.eye(width, dtype=dtype)
     generator = torch.Generator().manual_seed(seed * 1_000_003 + token)

@@ -1,4 +1,4 @@
-"""A text file as one long row of a model's tokens, for methods that ask what a language model makes of a text."""
+"""A text file as one long row of a model's tokens, for methods that run a language model on a text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from regard.core.errors import DataError, UsageError
 from regard.core.lines import open_bytes
 
 LIMIT = 5_000_000
-"""Characters that are read at most."""
+"""The largest number of characters that are read."""
 _PIECE = 50_000
 _LINE_END = re.compile(r"\n(?=\S)")
 
 
 def read_text(path: str) -> str:
-    """The first LIMIT characters of a file, unpacked by its suffix (.gz, .xz); carriage returns before line ends go."""
+    """The first LIMIT characters of a file, decompressed by its suffix (.gz, .xz); "\\r\\n" becomes "\\n"."""
     with open_bytes(path) as file:
         decoded = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
         text = decoded.read(LIMIT).replace("\r\n", "\n")
@@ -32,14 +32,14 @@ def token_ids(model: Any, text: str) -> list[int]:
 
 
 def begin_ids(model: Any) -> list[int]:
-    """The special token that the model wants before a text, as a list of its id, or an empty list."""
+    """The special token with which the model begins a text, as a list of its id, or an empty list."""
     (alone,) = model.tokenizer.encode_batch(["a"])
     whole = model.prompt_ids("a")
     return list(whole[: len(whole) - len(alone)])
 
 
 def check_language_model(model: Any, method: str) -> None:
-    """Refuse what is no loaded language model."""
+    """Refuse anything but a loaded language model."""
     if getattr(getattr(model, "stored", None), "task", None) != "language_model":
         task = getattr(getattr(model, "stored", None), "task", type(model).__name__)
         raise UsageError(

@@ -12,13 +12,13 @@ _AT_ONCE = 2**22
 
 
 def nearest(x_ND: Tensor, candidates_MD: Tensor, distance: str) -> Tensor:
-    """The index of the candidate nearest to each row [N]; the first of several that are equally near."""
+    """The index of the candidate nearest to each row [N]; the first of several at equal distance."""
     if distance not in DISTANCES:
         raise UnknownName("distance", distance, DISTANCES)
     if distance == "cosine":
         x_ND, candidates_MD = _unit(x_ND), _unit(candidates_MD)
     if distance == "l2":
-        # Around their own middle, so that the squares below are of the size of the distances.
+        # Centred, so that the squares below are about as large as the distances.
         middle_D = candidates_MD.mean(0)
         x_ND, candidates_MD = x_ND - middle_D, candidates_MD - middle_D
     squares_M = candidates_MD.square().sum(-1)

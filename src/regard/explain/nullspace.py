@@ -1,19 +1,19 @@
 """The part of attention weights that reaches the output: A⊥, orthogonal to the left null space of T.
 
-For a row a of A that sees the keys k ∈ S, what reaches the output is a · T_S. With U an orthonormal basis of the
-columns of T_S (rank ≤ d_head) the part that counts is a⊥ = U Uᵀ a, and the null space has dimension |S| − rank. U comes
-from a thin QR of the value path (K × d_head), never from an n × n decomposition.
+For a row a of A that sees the keys k ∈ S, a · T_S reaches the output. With U an orthonormal basis of the columns of T_S
+(rank ≤ d_head), the effective part is a⊥ = U Uᵀ a, and the null space has dimension |S| − rank. U comes from a thin QR
+of the value path (K × d_head), never from an n × n decomposition.
 
-**Causal rows.** Row i sees keys 0…i, so each row has a null space of its own, and they are nested: what cannot be told
-apart by the first i keys cannot be by more. That family is built block by block. Let R be the triangle of a QR of the
-keys before the block (so that a prefix of any length is only d_head coordinates), S the block's rows of U and
+**Causal rows.** Row i sees keys 0…i, so each row has its own null space. These null spaces are nested: a null vector of
+the first i keys is one of more keys too. The family is built block by block. Let R be the triangle of a QR of the keys
+before the block (so that a prefix of any length is only d_head coordinates), S the block's rows of U and
 
     Ū = S R⁻¹        [−Ū, I] [R; S] = 0
 
-The rows of [−Ū, I] are null vectors, the j-th of which uses the block's keys up to j only; a QR of its transpose makes
-them orthonormal and keeps that order. Subtracting from row i its components along the vectors up to i is exact, and
-takes two small QRs a block instead of a decomposition a row. Before the first key R = εI: keys that do not exist, with
-values too small to matter, so that a prefix of lower rank needs no case of its own.
+The rows of [−Ū, I] are null vectors; the j-th uses only the block's keys up to j. A QR of the transpose makes them
+orthonormal and keeps that order. Subtracting from row i its components along the vectors up to i is exact. It takes two
+small QRs per block instead of one decomposition per row. Before the first key, R = εI. This stands for virtual keys
+whose values are too small to matter, so that a prefix of lower rank is not a special case.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ import torch
 from torch import Tensor
 
 _BLOCK = 64
-_EPSILON = 1e-9  # of the keys that do not exist
-_OWN = 1e-5  # a null vector with less than this of its newest key is none: the key brought a new direction
+_EPSILON = 1e-9  # the size of the virtual keys
+_OWN = 1e-5  # below this share on its newest key, a vector is not a null vector: the key added a new direction
 
 
 def reaching(
     weights: Tensor, path: Tensor, allowed: Tensor | None = None, *, block: int = _BLOCK
 ) -> tuple[Tensor, Tensor]:
-    """A⊥ [B,H,Q,K] of weights [B,H,Q,K] with value path [B,H,K,E], and the null space's dimension of each row [B,H,Q].
+    """A⊥ [B,H,Q,K] of weights [B,H,Q,K] with value path [B,H,K,E], and the dimension of each row's null space [B,H,Q].
 
-    `allowed` (broadcastable to [B,H,Q,K], True = may see) says which keys each row sees.
+    `allowed` (broadcastable to [B,H,Q,K], True = may see) gives the keys that each row sees.
     """
     n_rows, n_heads, n_queries, n_keys = weights.shape
     flat, thin = weights.flatten(0, 1), path.flatten(0, 1)
@@ -64,14 +64,14 @@ def basis(path: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _same_keys(weights: Tensor, path: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Every query sees the same keys."""
+    """For queries that all see the same keys."""
     n_keys = torch.full((len(path),), path.shape[1]) if real is None else real.sum(1)
     u, rank = basis(path if real is None else path * real.unsqueeze(-1))
     return (weights @ u) @ u.mT, (n_keys - rank).unsqueeze(1).expand(-1, weights.shape[1])
 
 
 def _any_keys(weights: Tensor, path: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
-    """Windows and the like: one decomposition for each set of keys that some query sees."""
+    """For windows and other masks: one decomposition for each distinct set of visible keys."""
     effective, null = torch.zeros_like(weights), torch.zeros(weights.shape[:2], dtype=torch.long)
     for number in range(len(weights)):
         sets, which = seen[number].unique(dim=0, return_inverse=True)
@@ -85,7 +85,7 @@ def _any_keys(weights: Tensor, path: Tensor, seen: Tensor) -> tuple[Tensor, Tens
 
 
 def _prefixes(seen: Tensor, real: Tensor) -> Tensor | None:
-    """Where each query's keys end [N,Q], if each sees all real keys before some place and later queries never fewer."""
+    """The end of each query's keys [N,Q], if each sees all real keys before its end and later queries never fewer."""
     places = torch.arange(1, seen.shape[2] + 1)
     ends = (seen * places).amax(2)
     if bool((ends.diff(dim=1) < 0).any()):
@@ -94,7 +94,7 @@ def _prefixes(seen: Tensor, real: Tensor) -> Tensor | None:
 
 
 def _nested(weights: Tensor, path: Tensor, real: Tensor, ends: Tensor, block: int) -> tuple[Tensor, Tensor]:
-    """Rows that see prefixes: A⊥, and the rank of what each sees [N,Q]. In float64: prefixes are badly conditioned."""
+    """For rows that see prefixes: A⊥, and each row's rank [N,Q]. In float64, because prefixes are ill-conditioned."""
     a, (u, _) = weights.double(), basis(path.double() * real.unsqueeze(-1))
     n, n_queries, n_keys = a.shape
     width = u.shape[2]
@@ -123,12 +123,13 @@ def _nested(weights: Tensor, path: Tensor, real: Tensor, ends: Tensor, block: in
 
 
 def _null_vectors(candidates: Tensor) -> tuple[Tensor, Tensor]:
-    """Orthonormal null vectors in the columns' order, and which columns are none: their key brings a new direction."""
+    """Orthonormal null vectors in the order of the columns, and which columns are none: those keys add directions."""
     null, scale = _row_wise_qr(candidates)
     fresh = scale.diagonal(dim1=1, dim2=2).abs().reciprocal() < _OWN
     if bool(fresh.any()) and not bool(fresh.all()):
-        # Keys with new directions are huge beside the others. Put first, they leave the others' digits alone, and touch
-        # those by less than a rounding: their vectors lie almost wholly on the keys that do not exist.
+        # The columns of keys with new directions are huge beside the others. They go first, so that they do not round
+        # away the digits of the others. They change the others by less than a rounding error, since their vectors lie
+        # almost entirely on the virtual keys.
         order = (~fresh).long().argsort(dim=1, stable=True).unsqueeze(1)
         null, _ = _row_wise_qr(candidates.take_along_dim(order, 2))
         null = torch.empty_like(null).scatter_(2, order.expand_as(null), null)
@@ -136,7 +137,7 @@ def _null_vectors(candidates: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _row_wise_qr(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """A QR that keeps the digits of small rows beside large ones: the large come first (Cox and Higham 1998)."""
+    """A QR that keeps the digits of small rows beside large ones: the large rows go first (Cox and Higham 1998)."""
     order = matrix.abs().amax(2).argsort(dim=1, descending=True, stable=True).unsqueeze(-1)
     q, triangle = torch.linalg.qr(matrix.take_along_dim(order, 1))
     return torch.empty_like(q).scatter_(1, order.expand_as(q), q), triangle
@@ -145,7 +146,7 @@ def _row_wise_qr(matrix: Tensor) -> tuple[Tensor, Tensor]:
 def _place(
     effective: Tensor, mine: Tensor, rows: Tensor, ends: Tensor, span: tuple[int, int], turns: list[Tensor]
 ) -> None:
-    """Turn coordinates back into weights on keys, block by block, for those rows that end in this block."""
+    """Turn coordinates into weights on keys, block by block, for the rows that end in this block."""
     start, stop = span
     width = mine.shape[2] - (stop - start)
     pieces = [mine[..., width:]]

@@ -1,12 +1,12 @@
-"""One run, watched: what was asked for is kept in a `Trace`.
+"""Runs a model once under `watch` and keeps the requested parts in a `Trace`.
 
-Only the sites that were asked for are worked out beside the fused kernel; the model's own result is not touched. T, the
-values through a head's slice W of the output projection (K × D), is kept in two thin parts: with Wᵀ = Q R,
+Weights are computed only for the requested sites, beside the fused kernel; the model's own result does not change. T,
+the values times a head's slice W of the output projection (K × D), is stored as two thin factors: with Wᵀ = Q R,
 
     T = V W = (V Rᵀ) Qᵀ = path · frame        path [K,E], frame [E,D] with orthonormal rows
 
-so `path` has the null space and the singular values of T at a fraction of its size. The gradient of the answer by a
-weight A_qk is ∂y/∂context_q · v_k: one backward pass to the contexts gives all of them.
+so `path` has the null space and the singular values of T at a fraction of its size. The gradient of the answer with
+respect to a weight A_qk is ∂y/∂context_q · v_k: one backward pass to the contexts gives all of them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def record(
     value_path: bool = False,
     gradients: bool = False,
 ) -> Trace:
-    """Run the subject once. `sites` are names of sites or layers, or shell patterns; `hidden` states are of all layers.
+    """Run the subject once. `sites` are names of sites or layers, or shell patterns; `hidden` keeps all layers' states.
 
-    `value_path` keeps the parts of T; `gradients` those of the answer by the weights.
+    `value_path` keeps the factors of T; `gradients` keeps the gradients of the answer with respect to the weights.
     """
     patterns = [sites] if isinstance(sites, str) else list(sites)
     asked = [*patterns, *(f"{pattern}.*" for pattern in patterns)]
@@ -94,8 +94,8 @@ def _slopes(scores: Tensor, contexts: dict[str, list[Tensor]]) -> dict[str, Tens
 
 
 def _site(calls: list[taps.Seen], slope: Tensor | None) -> Site:
-    """One site. A recurrent model calls it once a step: the queries of all calls stand one after the other, and keys
-    that a call did not have yet weigh nothing. Where the values change from call to call, each call has its own T."""
+    """One site. A recurrent model calls it once per step: the queries of all calls are joined in order, and keys that a
+    call did not have yet get weight 0. If the values change between calls, each call has its own T."""
     first, n_keys = calls[0], max(_n_keys(call) for call in calls)
     weights = [_widened(call.weights, n_keys) for call in calls if call.weights is not None]
     path = frame = gradients = calls_Q = None
@@ -134,12 +134,12 @@ def _n_keys(call: taps.Seen) -> int:
 
 
 def _widened(tensor: Tensor, n_keys: int) -> Tensor:
-    """[B,H,Q,K] with keys that weigh nothing up to `n_keys`."""
+    """Pad [B,H,Q,K] to `n_keys` with keys of weight 0."""
     return tensor if tensor.shape[3] == n_keys else F.pad(tensor, (0, n_keys - tensor.shape[3]))
 
 
 def _shared(call: taps.Seen) -> Tensor:
-    """A call's values [B,H,K,E], those of several query heads repeated."""
+    """A call's values [B,H,K,E], repeated for query heads that share them."""
     assert call.values is not None
     n_heads = call.query.shape[1] if call.query is not None else call.values.shape[1]
     return call.values.repeat_interleave(n_heads // call.values.shape[1], dim=1)
@@ -152,7 +152,7 @@ def _alike(values: list[Tensor]) -> bool:
 
 
 def _allowed(calls: list[taps.Seen], n_keys: int) -> Tensor | None:
-    """What each query might see, for those whose weights were kept."""
+    """What each query may see, for the queries whose weights were kept."""
     unlike = any(_n_keys(call) != n_keys for call in calls)
     if not unlike and all(call.allowed is None for call in calls):
         return None

@@ -1,7 +1,7 @@
-"""`regard.trace`, and methods run on models, on traces or on nothing, with their options checked.
+"""`regard.trace`, and the running of methods on models, on traces or without either, with checked options.
 
-A method's file says what it looks at (`LOOKS_AT`) and what its trace must hold (`NEEDS`); its options are the
-keyword arguments of its function, whose types say how a word of the command line is read.
+A method's file says what it needs as its first argument (`LOOKS_AT`) and what its trace must hold (`NEEDS`). Its
+options are the keyword arguments of its function; their types say how command-line words are read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LooksAt = Literal["trace", "model"]
 
 @dataclass(frozen=True)
 class Option:
-    """A keyword argument of a method: its type, and its default where it has one."""
+    """A keyword argument of a method: its type, and its default if it has one."""
 
     name: str
     type: Any
@@ -36,7 +36,7 @@ class Option:
     needed: bool
 
     def parsed(self, word: str) -> Any:
-        """A word of the command line as a value of the option's type."""
+        """Read a command-line word as a value of the option's type."""
         if word.lower() == "none" and _accepts(self.type, None):
             return None
         try:
@@ -44,7 +44,7 @@ class Option:
         except ValidationError:
             kind = getattr(self.type, "__name__", None) if isinstance(self.type, type) else str(self.type)
             flag = self.name.replace("_", "-")
-            raise ConfigError(f"--{flag} does not understand its value", got=word, expected=kind) from None
+            raise ConfigError(f"--{flag} has an invalid value", got=word, expected=kind) from None
 
     def usage(self) -> str:
         word = f"--{self.name.replace('_', '-')}"
@@ -55,13 +55,13 @@ class Option:
 
 @dataclass(frozen=True)
 class Method:
-    """One way to look inside."""
+    """A method and its options."""
 
     name: str
     function: Callable[..., Result]
     looks_at: LooksAt | None
     needs: Mapping[str, Any]
-    """What its trace must hold: options of `record`."""
+    """What its trace must hold, as options of `record`."""
     options: Mapping[str, Option]
 
     @property
@@ -69,18 +69,18 @@ class Method:
         return (inspect.getdoc(self.function) or "").split("\n", 1)[0]
 
     def check(self, options: Mapping[str, Any]) -> None:
-        """Refuse options that it does not know, and the lack of those that it needs."""
+        """Refuse unknown options and missing required ones."""
         if unknown := sorted(set(options) - set(self.options)):
             raise UnknownName(f"option of {self.name}", unknown[0], self.options)
         for name, option in self.options.items():
             if option.needed and name not in options:
                 raise UsageError(
                     f"{self.name} needs --{name.replace('_', '-')}",
-                    remedy="regard explain --methods says what it is.",
+                    remedy="regard explain --methods describes it.",
                 )
 
     def parsed(self, words: Mapping[str, str]) -> dict[str, Any]:
-        """Options as they are written on a command line."""
+        """Parse options as they are written on a command line."""
         options = {}
         for flag, word in words.items():
             name = flag.replace("-", "_")
@@ -91,13 +91,13 @@ class Method:
 
 
 def method_names() -> tuple[str, ...]:
-    """The methods there are, by the folder's listing."""
+    """The names of all methods, from the folder's listing."""
     return lookup.names(METHODS)
 
 
 @functools.cache
 def find_method(name: str) -> Method:
-    """A method by name; its file is imported now."""
+    """A method by name; imports its file."""
     if name not in method_names():
         raise UnknownName("method", name, method_names())
     module = importlib.import_module(f"{METHODS}.{name}")
@@ -125,8 +125,8 @@ def trace(
 ) -> Trace:
     """Run a loaded model once and keep what it did: tokens, attention weights by site, hidden states, its answer.
 
-    `inputs` is a text, an image or a list of them; `target` a translation, a second text, or what stands after a
-    prompt; a translator without one translates first (`search` are its options), and the beam that wins is looked at.
+    `inputs` is a text, an image or a list of them. `target` is a translation, a second text, or the continuation of a
+    prompt; without one, a translator translates first (`search` are its options) and the winning beam is traced.
     `sites` are names such as "encoder.3.self", whole layers ("encoder.3") or patterns ("decoder.*.cross").
     """
     subject = model.subject(inputs, target, **search)
@@ -134,9 +134,9 @@ def trace(
 
 
 def explain(model: Any, inputs: Any = None, target: Any = None, /, *, method: str = "maps", **options: Any) -> Result:
-    """One method's result: on a loaded model and its inputs, on a `Trace`, or on nothing where it needs none.
+    """Run one method on a loaded model and its inputs, on a `Trace`, or without either if it needs none.
 
-    The first three have no names here, so that an option of a method may be called as one of them is.
+    The first three arguments are positional only, so that a method's option may have the same name.
     """
     chosen = find_method(method)
     chosen.check(options)
@@ -149,23 +149,23 @@ def explain(model: Any, inputs: Any = None, target: Any = None, /, *, method: st
     if isinstance(model, Trace):
         return chosen.function(model, **options)
     if inputs is None:
-        raise UsageError(f"{method} looks at one run: it needs a text or an image", got="neither")
+        raise UsageError(f"{method} explains one run: it needs a text or an image", got="neither")
     asked = {"sites": options["sites"]} if "sites" in options else {}
     return chosen.function(trace(model, inputs, target, **{**chosen.needs, **asked}), **options)
 
 
 def load_trace(path: str | Path) -> Trace:
-    """A trace from its file, whose parts fit together."""
+    """Read a trace from its file and check that its parts fit together."""
     return Trace.load(path)
 
 
 def result_file(name: str) -> Path:
-    """Where to write a result: what is wrong with the name should be said before an hour's work, not after it."""
+    """Check the name of an output file early: an error should not come after an hour's work."""
     path, known = Path(name), (*SUFFIXES, ".trace")
     if path.suffix.lower() not in known:
-        raise UsageError(f"{name} names no kind of file", got=repr(path.suffix), expected=", ".join(known))
+        raise UsageError(f"{name} has an unknown suffix", got=repr(path.suffix), expected=", ".join(known))
     if not path.parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent}", remedy="Make it first.")
+        raise UsageError(f"there is no folder {path.parent}", remedy="Create it first.")
     return path
 
 

@@ -1,6 +1,6 @@
-"""Secrets and how far a language model gives them away: texts of a pattern, and the rank of one among them.
+"""How much a language model reveals of secrets: texts of a pattern, and the rank of one text among them.
 
-A pattern such as "the code is {4 digits}" stands for ten thousand texts that differ in four characters.
+A pattern such as "the code is {4 digits}" describes ten thousand texts that differ in four characters.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _ALPHABETS = {"digit": string.digits, "letter": string.ascii_lowercase}
 
 @dataclass(frozen=True)
 class Pattern:
-    """Texts that are equal but for single characters, each from its own alphabet."""
+    """Texts that differ only in single characters, each from its own alphabet."""
 
     parts: tuple[str, ...]
-    """Fixed text, or the alphabet of one open character, by turns: fixed, open, fixed, open, …, fixed."""
+    """Fixed text and the alphabets of variable characters, alternating: fixed, variable, fixed, …, fixed."""
 
     @property
     def size(self) -> int:
@@ -43,7 +43,7 @@ class Pattern:
         return (self._filled(chosen) for chosen in product(*self.parts[1::2]))
 
     def some(self, count: int, seed: int) -> list[str]:
-        """Drawn with replacement, each as likely as any other."""
+        """Texts drawn uniformly with replacement."""
         chance = random.Random(seed)
         return [self._filled([chance.choice(alphabet) for alphabet in self.parts[1::2]]) for _ in range(count)]
 
@@ -58,7 +58,7 @@ class Pattern:
 
 
 def parse(pattern: str) -> Pattern:
-    """The pattern that a text with holes such as {4 digits} and {3 letters} describes."""
+    """The pattern of a text with placeholders such as {4 digits} and {3 letters}."""
     parts, end = [""], 0
     for hole in _HOLE.finditer(pattern):
         parts[-1] += pattern[end : hole.start()]
@@ -68,20 +68,20 @@ def parse(pattern: str) -> Pattern:
     parts[-1] += pattern[end:]
     if len(parts) == 1:
         raise UsageError(
-            "the pattern has no hole",
+            "the pattern has no placeholder",
             got=repr(pattern),
             expected='such as "the code is {4 digits}"',
-            remedy="Write {N digits} or {N letters} where the secret stands.",
+            remedy="Write {N digits} or {N letters} in place of the secret.",
         )
     return Pattern(tuple(parts))
 
 
 def of_canary(canary: str) -> str:
-    """The pattern in which every digit of the canary is open."""
+    """The pattern in which every digit of the canary varies."""
     pattern = re.sub(r"[0-9]+", lambda run: f"{{{len(run[0])} digits}}", canary)
     if pattern == canary:
         raise UsageError(
-            "the canary has no digits, so what is secret about it must be said",
+            "the canary has no digits, so its secret part is not known",
             got=repr(canary),
             remedy='Give a pattern, such as "the word is {5 letters}".',
         )
@@ -96,10 +96,10 @@ class Exposure:
     most_bits: float
     rank: int
     among: int
-    """How many texts the rank is among."""
+    """The number of texts that were ranked."""
     how: str
-    """"exact": every text was ranked; "drawn": the rank among drawn ones; "fitted": too few of those are as probable to
-    count, so a fitted distribution says how many of all would be."""
+    """"exact": every text was ranked; "drawn": the rank among drawn texts; "fitted": too few drawn texts are as
+    probable as the canary, so a fitted distribution estimates how many of all texts are."""
     log_prob: float
 
 
@@ -120,9 +120,9 @@ def exposure(model: Any, canary: str, pattern: Pattern, *, most: int = 20_000, s
 
 @torch.inference_mode()
 def log_probs(model: Any, texts: Sequence[str]) -> Tensor:
-    """log p of each text [N], of all its tokens after the first (or after the model's beginning token).
+    """log p of each text [N], over all its tokens after the first (or after the model's beginning token).
 
-    Texts that differ in their last token only are read once: the model's answer to what they share scores all of them.
+    Texts that differ only in their last token are read once: one distribution over the next token scores all of them.
     """
     begin = begin_ids(model)
     rows = [[*begin, *ids] for ids in model.tokenizer.encode_batch(list(texts))]
@@ -158,7 +158,7 @@ def log_probs(model: Any, texts: Sequence[str]) -> Tensor:
 
 
 def _log2_below(values_N: Tensor, value: float) -> float:
-    """log2 P(X ≤ value) of the skew-normal X with the mean, deviation and skewness of the values."""
+    """log2 P(X ≤ value) of the skew-normal X with the mean, standard deviation and skewness of the values."""
     mean, deviation = values_N.mean().item(), values_N.std().item()
     if deviation == 0:
         return 0.0
@@ -169,7 +169,7 @@ def _log2_below(values_N: Tensor, value: float) -> float:
     slant = delta / math.sqrt(1 - delta**2)
     scale = deviation / math.sqrt(1 - 2 * delta**2 / math.pi)
     z = (value - (mean - scale * delta * math.sqrt(2 / math.pi))) / scale
-    # Summed in logarithms: far out the density is smaller than any number, and falls the faster the farther out.
+    # Summed in logarithms: in the far tail the density underflows, and it falls faster the farther out it is.
     grid = torch.linspace(z - 40 / (1 + max(0.0, -z)), z, 200_001, dtype=torch.float64)
     density = math.log(2) - grid**2 / 2 - math.log(2 * math.pi) / 2 + torch.special.log_ndtr(slant * grid)
     total = torch.logsumexp(density, 0).item() + math.log((grid[1] - grid[0]).item())

@@ -1,6 +1,6 @@
-"""The tokens of many sentences in every layer, and the sentences divided into those to fit on and those to test on.
+"""The tokens of many sentences in every layer, and a split of the sentences into training, held-out and test.
 
-Sentences are divided, never tokens; sentences that are equal count as one, so that none stands on both sides.
+Sentences are split, never tokens; equal sentences count as one, so that none is on both sides.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HELD = 0.2
 
 @dataclass(frozen=True)
 class Division:
-    """Rows of the trace: to fit maps on, to choose ridges and epochs by, to test on."""
+    """Rows of the trace: to fit maps, to choose ridges and epochs, to test."""
 
     train: list[int]
     held: list[int]
@@ -37,22 +37,22 @@ class Sample:
     ids: list[Tensor] | None
     vocabulary_VD: Tensor | None
     sentences: list[bytes]
-    """What tells rows with the same input from others."""
+    """A key that is equal for rows with the same input."""
 
 
 def divide(sentences: Sequence[object], test_share: float, seed: int) -> Division:
-    """Rows for training, choosing and testing; equal sentences stay together."""
+    """Split the rows into training, held-out and test; equal sentences stay together."""
     groups: dict[object, list[int]] = {}
     for row, sentence in enumerate(sentences):
         groups.setdefault(sentence, []).append(row)
     if not 0 < test_share < 1:
-        raise UsageError("test_share is a share", got=test_share, expected="between 0 and 1")
+        raise UsageError("test_share is out of range", got=test_share, expected="between 0 and 1")
     if len(groups) < _FEWEST:
         raise UsageError(
             "too few sentences to train on some and test on others",
             got=f"{len(groups)} different",
             expected=f"at least {_FEWEST}",
-            remedy="Give more texts; a hundred sentences make the shares sure to a few per cent.",
+            remedy="Give more texts; with a hundred sentences the shares are accurate to a few per cent.",
         )
     order = list(groups.values())
     random.Random(seed).shuffle(order)
@@ -64,7 +64,7 @@ def divide(sentences: Sequence[object], test_share: float, seed: int) -> Divisio
 
 
 def sample(trace: Trace, layers: str | None) -> Sample:
-    """The states of the layers asked for, cut to each row's length."""
+    """The states of the requested layers, cut to each row's length."""
     entries = [name for name in trace.hidden if name.endswith(".input")]
     if not entries:
         raise UsageError("the trace has no hidden states", remedy="Trace with hidden=True.")
@@ -83,7 +83,7 @@ def sample(trace: Trace, layers: str | None) -> Sample:
     def real(tensor: Tensor) -> list[Tensor]:
         return [tensor[row, : len(labels)] for row, labels in enumerate(rows)]
 
-    # Where there are several sides, the token embeddings are those of the encoder.
+    # If there are several sides, the token embeddings are those of the encoder.
     ids = trace.ids.get(side) if len(trace.sides) == 1 or part == "encoder" else None
     table = None if trace.subject is None or ids is None else trace.subject.token_embedding
     states = {name: real(trace.hidden[name].detach().float()) for name in chosen}

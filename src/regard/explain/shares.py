@@ -1,4 +1,4 @@
-"""How sure a share is that was counted."""
+"""The uncertainty of a counted share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _Z = 1.959963984540054
 
 
 def wilson(hits: int, count: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share; it takes what was counted as independent."""
+    """Wilson's 95 % interval of a share; it assumes independent counts."""
     if count == 0:
         return 0.0, 1.0
     share, extra = hits / count, _Z**2 / count

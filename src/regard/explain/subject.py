@@ -1,4 +1,4 @@
-"""What is looked at: a model, its inputs, and how to read its answer. Pipelines make these (`loaded.subject(text)`)."""
+"""What is explained: a model, its inputs, and how to read its answer. Pipelines make it (`loaded.subject(text)`)."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ class Subject:
     name: str
     task: str
     run: Callable[..., Any]
-    """Called with `inputs`; gives what `score` reads."""
+    """Called with `inputs`; returns what `score` reads."""
     inputs: Mapping[str, Tensor]
     sides: Mapping[str, list[list[str]]]
-    """Labels of what the axes of sites stand for: the tokens of "input", or of "source", "target" (what each step
-    writes) and "prefix" (what it has just read), the patches of "image", … The first has a list for each row of the
-    inputs; one whose sites have several rows an input (the words of each sentence) has a list for each of those."""
+    """Labels for the axes of sites: the tokens of "input", or of "source", "target" (what each step generates) and
+    "prefix" (what it has just read), the patches of "image", … The first side has a list for each row of the inputs. A
+    side whose sites have several rows per input (the words of each sentence) has a list for each of those rows."""
     score: Callable[[Any, Mapping[str, Tensor]], Tensor] | None = None
-    """What is explained, one number a row [B] (a log-probability); it also gets `goal`."""
+    """The number to explain, one per row [B] (a log-probability); it also gets `goal`."""
     goal: Mapping[str, Tensor] = field(default_factory=dict)
     ids: Mapping[str, Tensor] = field(default_factory=dict)
     output: Mapping[str, Any] = field(default_factory=dict)
     head_logits: Callable[[Tensor], Tensor | None] | None = None
-    """The logits that a block's output would give if it were the last."""
+    """The logits if a block's output were the last."""
     label: Callable[[int], str] | None = None
     """The word or class of one of those logits."""
     token_embedding: Tensor | None = None
     grids: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Of sides that are images: rows and columns of patches; special tokens come before them."""
+    """For sides that are images: rows and columns of patches; special tokens come before them."""
     untrained: Callable[[int], Subject] | None = None
-    """The same with new random weights, by seed."""
+    """Makes the same model with new random weights, by seed."""
     texts: Sequence[str] = ()
-    """What each row was before it became tokens, for titles; none: images, or not known."""
+    """Each row's text before it became tokens, for titles; None for images, or if not known."""
 
     @property
     def rows(self) -> int:
@@ -57,7 +57,7 @@ class Subject:
         return replace(self, inputs=inputs, goal=goal, ids=ids, sides=sides, texts=texts)
 
     def scores(self) -> Tensor:
-        """Run, and read the answer [B]."""
+        """Run the model and return its answer's score [B]."""
         if self.score is None:
             raise UsageError(
                 f"this {self.name} has no answer to explain",

@@ -1,7 +1,7 @@
-"""What a .trace file must hold, checked before a method reads it.
+"""Checks the contents of a .trace file before a method reads it.
 
-A trace may come from anywhere. Its words are checked by their types and its tensors by their shapes against the tokens
-that the words tell, so that methods can rely on both.
+A trace may come from anywhere. The types of its JSON header are checked, and the shapes of its tensors are compared
+with the tokens in that header, so that methods can rely on both.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Ranked = tuple[str, Number]
 
 
 class _Known(BaseModel):
-    """Fields that are not named here are left to whoever reads them."""
+    """Fields that are not named here are not checked."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
 
 class Output(_Known):
-    """What the model said, an entry for each row of each that there is."""
+    """The model's answers; each that is present has an entry for every row."""
 
     translations: list[str] | None = None
     next: list[list[Ranked]] | None = None
@@ -39,7 +39,7 @@ Side = Annotated[int, Field(gt=0)]
 
 
 class Words(_Known):
-    """What is not a tensor."""
+    """The JSON header: everything but tensors."""
 
     model: str
     task: str
@@ -53,7 +53,7 @@ class Words(_Known):
 
 
 def check_trace(words: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Raise a ValueError that says in a line which parts do not fit together."""
+    """Raise a ValueError that says in one line which parts do not fit together."""
     try:
         checked = Words.model_validate_json(json.dumps(words))
     except ValidationError as error:
@@ -83,7 +83,7 @@ def _check_hidden(words: Words, tensors: Mapping[str, Tensor]) -> None:
     for name in words.hidden:
         tensor, side = tensors.get(f"hidden.{name}"), words.axes.get(name, next(iter(words.sides)))
         if side not in words.sides:
-            raise ValueError(f"hidden.{name} belongs to {side}, which is no side")
+            raise ValueError(f"hidden.{name} belongs to {side}, which is not a side")
         rows = len(words.sides[side])
         if tensor is None or tensor.dim() != 3 or len(tensor) != rows or not tensor.is_floating_point():
             raise ValueError(f"hidden.{name} is {_shape(tensor)}, not numbers [{rows},T,D]")

@@ -1,6 +1,6 @@
-"""One record of one run, the same for every model: tokens, attention sites, hidden states, what was said.
+"""The record of one run, in the same form for every model: tokens, attention sites, hidden states, answers.
 
-A trace is saved as one safetensors file whose header holds the words, and read without the model.
+A trace is saved as one safetensors file, with everything but tensors in its header. It is read without the model.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _PARTS = ("weights", "allowed", "path", "frame", "gradients", "rows", "calls")
 
 @dataclass(frozen=True)
 class Site:
-    """One attention site: weights [B,H,Q,K] and, where asked for, the parts of T and gradients.
+    """One attention site: weights [B,H,Q,K] and, if requested, the factors of T and gradients.
 
-    `queries` and `keys` name what its axes are. The queries of several calls stand one after the other.
+    `queries` and `keys` name what its axes are. The queries of several calls are joined in order.
     """
 
     name: str
@@ -39,13 +39,13 @@ class Site:
     gradients: Tensor | None = None
     """∂score/∂weights [B,H,Q,K]."""
     rows: Tensor | None = None
-    """The input that each row belongs to [B], where one input has several; None: row b is input b."""
+    """The input of each row [B], if one input has several rows; None: row b is input b."""
     calls: Tensor | None = None
-    """The call that each query was part of [Q], where calls had unlike values; then each call has its T [B,H,C,…]."""
+    """The call of each query [Q], if the values differ between calls; then each call has its own T [B,H,C,…]."""
 
     @property
     def value_path(self) -> Tensor:
-        """T [B,H,K,D], or [B,H,C,K,D] where each of C calls has its own."""
+        """T [B,H,K,D], or [B,H,C,K,D] if each of C calls has its own."""
         if self.path is None:
             raise UsageError(f"T of {self.name} was not recorded", remedy="Trace with value_path=True.")
         return self.path if self.frame is None else self.path @ self.frame
@@ -53,7 +53,7 @@ class Site:
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """One site as one input met it: tensors without a batch axis and without what padding added."""
+    """One site for one input: tensors without a batch axis and without padding."""
 
     trace: Trace
     site: Site
@@ -88,7 +88,7 @@ class Look:
         return tensor[self.place, :, : len(self.queries), : len(self.keys)]
 
     def _labels(self, side: str, axis: int) -> list[str]:
-        """As the subject named them; numbers where it did not."""
+        """The labels that the subject gave; numbers without them."""
         if side in self.trace.sides:
             return self.trace.sides[side][self.place]
         assert self.site.weights is not None
@@ -107,13 +107,13 @@ class Trace:
     ids: dict[str, Tensor] = field(default_factory=dict)
     output: dict[str, Any] = field(default_factory=dict)
     grids: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Rows and columns of patches, of sides that are images."""
+    """Rows and columns of patches, for sides that are images."""
     axes: dict[str, str] = field(default_factory=dict)
-    """The side that each of the hidden states belongs to."""
+    """The side of each entry of `hidden`."""
     texts: list[str] = field(default_factory=list)
-    """What each row was before it became tokens; empty for images, and in files that were written without."""
+    """Each row's text before it became tokens; empty for images, and in files written without texts."""
     subject: Subject | None = field(default=None, repr=False, compare=False)
-    """The model and its inputs, for methods that run it again; None in a trace that was read from a file."""
+    """The model and its inputs, for methods that run it again; None in a trace read from a file."""
 
     def __getitem__(self, site: str) -> Site:
         if site not in self.sites:
@@ -129,7 +129,7 @@ class Trace:
         return self.sides[side][row]
 
     def looks(self, site: str, row: int = 0) -> list[Look]:
-        """What one input's rows of a site did: one look, or several where an input gives several."""
+        """What a site did for one input: one look, or several if an input has several rows."""
         self.check_row(row)
         recorded = self[site]
         if recorded.weights is None:
@@ -143,17 +143,17 @@ class Trace:
         """The weights of one row [H,Q,K] without padding."""
         looks = self.looks(site, row)
         if len(looks) != 1:
-            raise UsageError(f"{site} looked {len(looks)} times for this input", remedy=f"Use trace.looks({site!r}).")
+            raise UsageError(f"{site} has {len(looks)} rows for this input", remedy=f"Use trace.looks({site!r}).")
         return looks[0].weights
 
     def layers(self, side: str | None = None) -> list[str]:
-        """Names of hidden states after the input, in order; of one side of the model (`encoder`, `decoder`)."""
+        """Names of hidden states after the input, in order; optionally of one side (`encoder`, `decoder`)."""
         return [
             name for name in self.hidden if not name.endswith(".input") and (side is None or name.split(".")[0] == side)
         ]
 
     def side_of(self, name: str) -> str:
-        """What hidden states belong to."""
+        """The side that a layer's hidden states belong to."""
         return self.axes.get(name) or next(iter(self.sides))
 
     def states(self, name: str) -> Tensor:
@@ -165,17 +165,17 @@ class Trace:
         """The subject, for methods that must run the model."""
         if self.subject is None:
             raise UsageError(
-                "this method runs the model again, which a trace from a file cannot",
+                "this method runs the model again, which is not possible with a trace from a file",
                 remedy="Give the model and the text instead of the file.",
             )
         return self.subject
 
     def save(self, path: str | Path) -> None:
-        """One file, by the name you give; read it with `Trace.load`."""
+        """Write one file with this name; read it with `Trace.load`."""
         if Path(path).suffix != ".trace":
-            raise UsageError("a trace is stored as NAME.trace", got=str(path))
+            raise UsageError("the name of a trace must end in .trace", got=str(path))
         if not Path(path).parent.is_dir():
-            raise UsageError(f"there is no folder {Path(path).parent}", remedy="Make it first.")
+            raise UsageError(f"there is no folder {Path(path).parent}", remedy="Create it first.")
         tensors = {f"hidden.{name}": tensor for name, tensor in self.hidden.items()}
         tensors |= {f"ids.{side}": tensor for side, tensor in self.ids.items()}
         for site in self.sites.values():
@@ -192,18 +192,18 @@ class Trace:
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
-        """A trace that was saved."""
+        """Read a saved trace."""
         if not Path(path).is_file():
             raise DataError(f"there is no file {path}")
         tensors, notes = weights.read_tensors(path), weights.metadata(path)
         if FORMAT not in notes:
-            raise DataError(f"{path} is no trace", remedy="Make one: regard explain MODEL TEXT --out NAME.trace")
+            raise DataError(f"{path} is not a trace", remedy="Make one: regard explain MODEL TEXT --out NAME.trace")
         try:
             return cls._from(json.loads(notes[FORMAT]), tensors, path)
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             if isinstance(error, DataError):
                 raise
-            remedy = "Make it anew: regard explain MODEL TEXT --out NAME.trace"
+            remedy = "Make it again: regard explain MODEL TEXT --out NAME.trace"
             raise DataError(
                 f"{path} is a damaged trace", got=str(error) or type(error).__name__, remedy=remedy
             ) from None
@@ -233,7 +233,7 @@ class Trace:
         )
 
     def check_row(self, row: int) -> None:
-        """Complain where there is no such row."""
+        """Raise an error if there is no such row."""
         if not 0 <= row < self.rows:
             raise UsageError("no such row", got=row, expected=f"0 to {self.rows - 1}" if self.rows > 1 else 0)
 
@@ -244,7 +244,7 @@ class Trace:
 
 
 def _as_version_2(words: dict[str, Any]) -> dict[str, Any]:
-    """Traces of the first version did not say what hidden states belong to; their parts of the model did."""
+    """Traces of the first version did not store the side of hidden states; their names give it."""
     sides = words["sides"]
     only = next(iter(sides)) if len(sides) == 1 else None
     axes = {name: only or ("source" if name.startswith("encoder") else "prefix") for name in words["hidden"]}

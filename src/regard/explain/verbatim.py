@@ -1,4 +1,4 @@
-"""Which stretches of a text a language model writes down word for word, when it is given how they begin."""
+"""Which parts of a text a language model reproduces word for word when it is given their beginning."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _WORD = re.compile(r"(?<=[\w,] )[^\W\d_]{2,}|\b\d+(?:[.,:/-]\d+)*\b")
 
 @dataclass(frozen=True)
 class Continuation:
-    """One prompt, and how many of the tokens written after it were the text's own before the first that was not."""
+    """One prompt, and how many of the generated tokens equal the text before the first difference."""
 
     prompt: str
     written: str
     agreed: int
     whole: bool
     names: list[str]
-    """Numbers, and words with a capital inside a sentence, in what agreed and not in the prompt."""
+    """Numbers, and capitalised words inside a sentence, that were reproduced and were not in the prompt."""
 
 
 def continuations(
     model: Any, text: str, *, prompts: int, prompt: int, length: int, seed: int = 0
 ) -> list[Continuation]:
-    """What the model writes after the beginnings of random stretches of a text, beside the text itself."""
+    """Continue the text from the beginnings of random parts of it, and compare with the text itself."""
     ids, begin = token_ids(model, text), begin_ids(model)
     longest = getattr(model.model, "longest", None)
     if longest is not None and len(begin) + prompt + length > longest:
         raise UsageError(
-            "the model has no room for so long a stretch",
+            "prompt and length together exceed the model's positions",
             got=f"{prompt} + {length} tokens",
             expected=f"at most {longest - len(begin)} together",
             remedy="Give a smaller prompt or length.",
@@ -63,7 +63,7 @@ def _compared(model: Any, ids: list[int], start: int, prompt: int, length: int, 
     decode = model.tokenizer.decode
     before = decode(given)
     low, high = len(before), len(decode([*given, *real[:agreed]]))
-    # A little of the text beyond tells whether a word that ends there is whole.
+    # Some text after the end shows whether the last word is complete.
     around = decode(ids[start : start + prompt + length + 4])
     words = [match[0] for match in _WORD.finditer(around) if match.start() >= low and match.end() <= high]
     new = list(dict.fromkeys(word for word in words if (word.istitle() or word[0].isdigit()) and word not in before))

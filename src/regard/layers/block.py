@@ -1,9 +1,9 @@
-"""Encoder and decoder blocks, put together from parts that are passed in.
+"""Encoder and decoder blocks, built from parts that are passed in.
 
     encoder    x ← self-attention(x), x ← feed-forward(x)
     decoder    x ← masked self-attention(x), x ← cross-attention(x, memory), x ← feed-forward(x)
 
-each step within its own `Residual`. A block knows nothing of sizes, norms or positions: its parts do.
+Each step is inside its own `Residual`. A block does not know sizes, norms or positions; its parts do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from regard.layers.residual import Residual
 
 
 class EncoderBlock(nn.Module):
-    """Self-attention and a feed-forward net; with a causal mask and `rows` it is a decoder-only block."""
+    """Self-attention and a feed-forward network; with a causal mask and `rows` it is a decoder-only block."""
 
     def __init__(self, attention: MultiHead, feedforward: nn.Module, residual: Callable[[], Residual]) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class EncoderBlock(nn.Module):
 
 
 class DecoderBlock(nn.Module):
-    """Masked self-attention, attention to a prepared memory, and a feed-forward net."""
+    """Masked self-attention, attention to a prepared memory, and a feed-forward network."""
 
     def __init__(
         self, attention: MultiHead, cross: MultiHead, feedforward: nn.Module, residual: Callable[[], Residual]
@@ -71,5 +71,5 @@ class DecoderBlock(nn.Module):
 
 
 def stack(block: Callable[[], nn.Module], n_layers: int) -> nn.ModuleList:
-    """`n_layers` blocks, each made anew so that each starts from its own random weights."""
+    """Make `n_layers` blocks, each with its own random weights."""
     return nn.ModuleList(block() for _ in range(n_layers))

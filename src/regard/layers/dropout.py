@@ -1,4 +1,4 @@
-"""Dropout as a module, by the reproducible factors of `core.fast_dropout` (about 8× as fast as torch's on a CPU)."""
+"""Dropout as a module, with the reproducible factors of `core.fast_dropout` (about 8× as fast as torch's on a CPU)."""
 
 from __future__ import annotations
 

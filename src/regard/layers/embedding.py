@@ -1,17 +1,17 @@
-"""What enters a model as vectors, and the words that leave it.
+"""Embeddings of a model's inputs, and the output layer tied to them.
 
 token     e = E[id], times √d when `scale` (Vaswani et al. 2017, §3.4); E is `weight` [V, D]
 segment   e = S[segment]: which of the sentences a token belongs to (Devlin et al. 2019)
-patch     e = W · patch + b: an image cut in squares, row by row (Dosovitskiy et al. 2021); W, b are `projection`
-output    logits = x · Eᵀ (+ b): the embedding read backwards (Press and Wolf 2017)
+patch     e = W · patch + b: an image cut into squares, row by row (Dosovitskiy et al. 2021); W, b are `projection`
+output    logits = x · Eᵀ (+ b): the transposed embedding (Press and Wolf 2017)
 
-E starts as normal with σ = 1/√d: the scaled embedding then has variance 1 a feature, and the logits of a normalised x
-have variance 1 too. The row of the padding id starts at zero and the look-up sends it no gradient; a tied output does
-(the loss pushes padding down like any word that is not the answer), so models mask padding and do not trust its row.
+E starts normal with σ = 1/√d: the scaled embedding then has variance 1 per feature, and so have the logits of a
+normalised x. The row of the padding id starts at zero and gets no gradient from the look-up. A tied output does send it
+one (the loss pushes padding down like any wrong word), so models mask padding and do not rely on its row.
 
-Where we differ: the patch projection is a convolution whose stride is its kernel, the same numbers as cutting,
-flattening and multiplying. The tied output holds no parameter: it reads the embedding's own, so that weights are
-counted, trained and stored once. The √d of `scale` is not part of the output, as in Vaswani et al.
+Where we differ: the patch projection is a convolution whose stride is its kernel size, which equals cutting, flattening
+and multiplying. The tied output has no parameter of its own: it reads the embedding's weight, so that this is counted,
+trained and stored once. The √d of `scale` is not applied to the output, as in Vaswani et al.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from regard.core.errors import ShapeError
 
 
 def _look_up(ids: Tensor, weight: Tensor, *, padding: int | None = None, what: str, remedy: str) -> Tensor:
-    """Rows of `weight`. Torch checks the range while it copies; only its error is put in our words, at no cost."""
+    """Rows of `weight`. Torch checks the range while it copies; we only replace its error text, at no cost."""
     try:
         return F.embedding(ids, weight, padding_idx=padding)
     except IndexError as error:
         outside = ids[(ids < 0) | (ids >= len(weight))]
         raise ShapeError(
-            f"{what} out of range",
+            f"{what} is out of range",
             got=outside[0].item(),
             expected=f"0 to {len(weight) - 1}, for a table of {len(weight)}",
             remedy=remedy,
@@ -41,12 +41,12 @@ def _look_up(ids: Tensor, weight: Tensor, *, padding: int | None = None, what: s
 
 
 class TokenEmbedding(nn.Module):
-    """Ids to vectors; ids of any shape."""
+    """Maps ids of any shape to vectors."""
 
     def __init__(self, vocab_size: int, d_model: int, *, padding: int | None = None, scale: bool = False) -> None:
         super().__init__()
         if padding is not None and not 0 <= padding < vocab_size:
-            raise ShapeError("padding id out of range", got=padding, expected=f"0 to {vocab_size - 1}")
+            raise ShapeError("padding id is out of range", got=padding, expected=f"0 to {vocab_size - 1}")
         self.padding = padding
         self.scale = math.sqrt(d_model) if scale else 1.0
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
@@ -59,7 +59,7 @@ class TokenEmbedding(nn.Module):
                 self.weight[self.padding].zero_()
 
     def forward(self, ids: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch D"]:
-        remedy = "Use the tokenizer that the model was made with."
+        remedy = "Use the model's own tokenizer."
         vectors = _look_up(ids, self.weight, padding=self.padding, what="token id", remedy=remedy)
         return vectors if self.scale == 1.0 else vectors * self.scale
 
@@ -69,7 +69,7 @@ class TokenEmbedding(nn.Module):
 
 
 class SegmentEmbedding(nn.Module):
-    """A vector for each sentence of the input, to be added to its tokens."""
+    """A vector for each sentence of the input, which is added to its tokens."""
 
     def __init__(self, n_segments: int, d_model: int) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class SegmentEmbedding(nn.Module):
 
 
 class PatchEmbedding(nn.Module):
-    """An image to one vector a patch, left to right and top to bottom; `any_size`: of any size that divides evenly."""
+    """Maps an image to one vector per patch, row by row; `any_size` accepts any multiple of the patch size."""
 
     def __init__(
         self,
@@ -130,12 +130,12 @@ class PatchEmbedding(nn.Module):
 
 
 class TiedOutput(nn.Module):
-    """Scores over the vocabulary from the embedding's own weight."""
+    """Logits over the vocabulary from the embedding's weight."""
 
     def __init__(self, embedding: TokenEmbedding, bias: bool = False) -> None:
         super().__init__()
-        # In a tuple, torch does not see a second owner of the weight, and stores it under one name only. Asking the
-        # embedding each time, not keeping its tensor, follows the weight through copies, moves and replacements.
+        # Inside a tuple, torch does not register the embedding a second time, so its weight is stored under one name.
+        # Reading the weight at each call, not keeping it, follows copies, moves and replacements.
         self._source = (embedding,)
         self.bias = nn.Parameter(torch.zeros(len(embedding.weight))) if bias else None
 

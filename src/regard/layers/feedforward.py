@@ -1,4 +1,4 @@
-"""The position-wise feed-forward network: every position alone, through a wider layer and back.
+"""The position-wise feed-forward network: each position by itself goes through a wider layer and back.
 
 plain    y = W₂ · drop(φ(W₁ x + b₁)) + b₂ (Vaswani et al. 2017, §3.3)
 gated    y = W₂ · drop(silu(W_g x + b_g) ⊙ (W₁ x + b₁)) + b₂ (Shazeer 2020)
@@ -12,10 +12,10 @@ silu        x · σ(x)
 tanh        tanh(x)
 swiglu      the gated form, with the three matrices of Llama
 
-Where we differ: dropout sits on the wide layer, as in the code that came with Vaswani et al.; that of the paper's text,
-on the output of the sub-layer, belongs to the residual connection. The gated form has three matrices of the size asked
-for; Shazeer shrinks d_ff by 2/3 to keep the parameter count, which is the caller's choice here. Shazeer and Llama have
-no biases: `bias=False`.
+Where we differ: dropout acts on the wide layer, as in the code of Vaswani et al. The dropout that their text describes,
+on the output of the sub-layer, belongs to the residual connection. The gated form has three matrices of the requested
+size; Shazeer reduces d_ff by a factor of 2/3 to keep the parameter count, which is left to the caller here. Shazeer and
+Llama use no biases: `bias=False`.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ none    y = x
 
 γ is `weight`, β is `bias`, ε is `eps`.
 
-`layer` and `rms` see one position only: the same result in training and in evaluation, whatever else is in the batch.
-`batch` depends on the other rows while it trains, padding included, and on running averages in evaluation; it is here
-to be compared with.
+`layer` and `rms` use one position only, so they give the same result in training and evaluation, whatever else is in
+the batch. `batch` depends on the other rows during training, padding included, and on running averages in evaluation;
+it is here for comparison.
 
-Where we differ: ε is 1e-5 for every kind. Torch's own default for RMS is the smallest step of the input's type, which
-makes the same model compute another function in bfloat16 than in float32.
+Where we differ: ε is 1e-5 for every kind. Torch's default for RMS is the machine epsilon of the input's type, so the
+same model would compute a different function in bfloat16 than in float32.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEFAULT_EPS = 1e-5
 
 
 class BatchNorm(nn.BatchNorm1d):
-    """Torch's batch norm, for time before features: one mean and one variance a feature, over batch and time."""
+    """Torch's batch norm for [B,T,D]: one mean and one variance per feature, over batch and time."""
 
     def forward(self, x_BTD: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         x_ND = x_BTD.flatten(0, 1)
@@ -37,7 +37,7 @@ class BatchNorm(nn.BatchNorm1d):
                 "batch norm cannot train on so few positions",
                 got=len(x_ND),
                 expected="2 or more, counted over batch and time",
-                remedy="Use a larger batch, or norm 'layer', which needs one position only.",
+                remedy="Use a larger batch, or norm 'layer', which needs only one position.",
             )
         return super().forward(x_ND).reshape(x_BTD.shape)
 

@@ -13,14 +13,14 @@ LSTM (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000,
     c_t = f_t ⊙ c_{t−1} + i_t ⊙ g_t
     h_t = o_t ⊙ tanh(c_t)
 
-h is `hidden`, c is `cell`. W is torch's `weight_ih`, V its `weight_hh`, gates stacked by rows in the order r z n and
-i f g o; b is `bias_ih` + `bias_hh`, two vectors where one would do (only b_n and b'_n of the GRU are truly two).
+h is `hidden`, c is `cell`. W is torch's `weight_ih`, V its `weight_hh`, with gates stacked by rows in the order r z n
+and i f g o. b is `bias_ih` + `bias_hh`; torch keeps two vectors, though only b_n and b'_n of the GRU must be separate.
 
-Where we differ: Cho et al. write V_n (r_t ⊙ h_{t−1}); torch's GRU resets after the matrix, so that one product serves
-all gates. The state is a dictionary of batch-first tensors [B, L, D], L = layers × directions (layer 0 forward,
-layer 0 backward, layer 1 forward, …): searches that keep several hypotheses reorder any state along dimension 0.
-Start: each gate's V orthogonal and W Xavier-uniform, biases zero but the LSTM's forget gate, whose sum of both is 1
-(Jozefowicz et al. 2015): a new network remembers.
+Where we differ: Cho et al. write V_n (r_t ⊙ h_{t−1}); torch's GRU resets after the matrix product, so that one product
+serves all gates. The state is a dictionary of batch-first tensors [B, L, D], L = layers × directions (layer 0 forward,
+layer 0 backward, layer 1 forward, …), so beam search can reorder any state along dimension 0. Initialisation: each
+gate's V orthogonal, W Xavier-uniform, biases zero except the LSTM's forget gate, whose two biases sum to 1 (Jozefowicz
+et al. 2015), so that a new network remembers.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Recurrent(nn.Module):
                     (nn.init.orthogonal_ if name.startswith("weight_hh") else nn.init.xavier_uniform_)(gate)
 
     def empty_state(self, batch: int) -> RecurrentState:
-        """Zeros: nothing read yet."""
+        """The zero state, before any input."""
         weight = next(self.cells.parameters())
         return {name: weight.new_zeros(batch, self.n_states, self.d_hidden) for name in self._names}
 
@@ -100,8 +100,8 @@ class Recurrent(nn.Module):
     ) -> tuple[Float[Tensor, "B T Dout"], RecurrentState]:
         """The top layer's outputs at every step, and the state after each row's last input.
 
-        What lies beyond a row's length changes nothing, in either direction, and gives zeros. A row without any input
-        keeps the state it came with, which is zeros when none was given.
+        Inputs beyond a row's length are ignored, in both directions, and their outputs are zeros. A row without any
+        input keeps its initial state, which is zeros if none was given.
         """
         if self.kind == "lstm" and lower_precision(x_BTD) is not None:
             # On CPUs without AVX-512 torch refuses an LSTM in bfloat16 (seen on an AMD EPYC with AVX2, torch 2.13).
@@ -117,17 +117,17 @@ class Recurrent(nn.Module):
         return out_BTD, self._from_torch(end)
 
     def step(self, x_BD: Float[Tensor, "B D"], state: RecurrentState) -> tuple[Float[Tensor, "B Dout"], RecurrentState]:
-        """One input for each row: the same numbers as `forward` gives for the whole sequence."""
+        """One input for each row; gives the same numbers as `forward` on the whole sequence."""
         if self.bidirectional:
             raise UsageError(
                 "a bidirectional network cannot run step by step",
-                remedy="Its backward half begins at the last input: give forward the whole sequence.",
+                remedy="Its backward half begins at the last input; pass the whole sequence to forward.",
             )
         out_BTD, state = self.forward(x_BD[:, None], state=state)
         return out_BTD[:, 0], state
 
     def _run_padded(self, x_BTD: Tensor, lengths_B: Tensor, start: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """Packed, so that padding is never computed. Torch packs no empty rows: they run one step, which is undone."""
+        """Packed, so that padding is not computed. Torch cannot pack empty rows: they run one step, which is undone."""
         empty_B11 = (lengths_B == 0).to(x_BTD.device)[:, None, None]
         packed = pack_padded_sequence(
             x_BTD.masked_fill(empty_B11, 0.0), lengths_B.clamp(min=1), batch_first=True, enforce_sorted=False
@@ -147,7 +147,7 @@ class Recurrent(nn.Module):
                 f"the state does not fit this {self.kind} network",
                 got=got,
                 expected=expected,
-                remedy="Begin with empty_state(batch) and pass on what forward or step returned.",
+                remedy="Begin with empty_state(batch) and pass on the state that forward or step returns.",
             )
         return state
 
@@ -161,7 +161,7 @@ class Recurrent(nn.Module):
 
 
 def _on_cpu(lengths: Tensor, x_BTD: Tensor) -> Tensor:
-    """Lengths checked, where torch's packing wants them."""
+    """Check the lengths and move them to the CPU, where torch's packing needs them."""
     batch, time = x_BTD.shape[:2]
     lengths_B = lengths.cpu()
     if lengths_B.shape != (batch,) or lengths_B.min() < 0 or lengths_B.max() > time:

@@ -1,4 +1,4 @@
-"""A sublayer with its shortcut, in either order.
+"""A sublayer with its residual connection, in either order.
 
 pre     x + dropout(f(norm(x)))      trains deep stacks without warm-up (Xiong et al. 2020)
 post    norm(x + dropout(f(x)))      the original Transformer and BERT

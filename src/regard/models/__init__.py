@@ -1,4 +1,4 @@
-"""Whole models: one file = configuration, named sizes, module. Found by file name."""
+"""Whole models: one file holds configuration, named sizes and module. Models are found by file name."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def config_of(
     where: str = "model",
     kind: type[Config] | None = None,
 ) -> Config:
-    """The configuration of model `name`: a named size, then the options on top.
+    """The configuration of model `name`: a named size, changed by the options.
 
-    `kind` takes the place of the model's own class: one that asks for less, say.
+    `kind` replaces the model's own configuration class, for example by one with fewer required fields.
     """
     model_class = lookup.find(__name__, name)
     sizes: dict[str, dict[str, Any]] = model_class.SIZES
@@ -35,7 +35,7 @@ def config_of(
 
 
 def make_model(name: str, config: Config, *, empty: bool = False) -> nn.Module:
-    """The model; `empty` allocates nothing, for weights that are about to be loaded or only counted."""
+    """Make the model. `empty` allocates no memory, for weights that will be loaded or only counted."""
     model_class = lookup.find(__name__, name)
     if not empty:
         return model_class(config)
@@ -49,13 +49,13 @@ def writes(name: str, config: Config) -> bool:
 
 
 def reads_cls(name: str) -> bool:
-    """Whether rows of text for this model carry [CLS] and [SEP]: true of models that cannot generate text."""
+    """Whether texts for this model get [CLS] and [SEP]: true for models that cannot generate text."""
     return not hasattr(lookup.find(__name__, name), "step")
 
 
 class _SkipInitialization(TorchFunctionMode):
-    """Leaves out the random numbers that weights start with: without memory they mean nothing, and the first that is
-    drawn there makes torch load its compiler, which takes a second."""
+    """Skips random initialisation. Without memory it has no meaning, and the first random draw on the meta device makes
+    torch load its compiler, which takes a second."""
 
     _FILLS = frozenset(
         {"normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "zeros_", "ones_", "kaiming_uniform_"}

@@ -1,8 +1,7 @@
-"""What decoder-only language models share: one stack of blocks over a causal mask, with a state.
+"""The base of decoder-only language models: one stack of blocks with a causal mask and a state.
 
-A model of this kind has `embedding`, `position`, `decoder` (blocks) and `norm`; how tokens become vectors is its own
-(`embed`). Its head (`make_head`) says which token comes next, or, `classes`, to which class the text up to its last
-token belongs.
+A subclass has `embedding`, `position`, `decoder` (blocks) and `norm`, and defines how tokens become vectors (`embed`).
+Its head (`make_head`) predicts the next token or, with `classes`, the class of the text from its last token.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ class Decoder(nn.Module):
     output: nn.Module
     """Logits of the next token, or of the classes."""
     reach: int | None = None
-    """How many tokens back a token sees, itself included; None: all."""
+    """How many tokens a token sees, itself and those before it; None: all."""
 
     @staticmethod
     def task_of(config: Any) -> str:
-        """What a loaded model is used for."""
+        """The task of a loaded model."""
         return _TASKS[config.head]
 
     def make_head(self) -> nn.Module:
@@ -52,7 +51,7 @@ class Decoder(nn.Module):
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
     ) -> Output:
-        """Logits of the token after each, or of the classes [B,C]; True (or 1) in the mask is a real token."""
+        """Logits of the next token at each position, or of the classes [B,C]; real tokens are True or 1 in the mask."""
         hidden = self.states(input_ids, attention_mask, position_ids)
         if self.config.head == "classes":
             return Output(hidden, self.output(last_real_state(hidden, attention_mask)))
@@ -64,7 +63,7 @@ class Decoder(nn.Module):
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """What stands before the output layer."""
+        """The states before the output layer."""
         positions, mask = causal_positions(input_ids, attention_mask, position_ids, reach=self.reach)
         return self._run(input_ids, positions, mask)
 
@@ -76,7 +75,7 @@ class Decoder(nn.Module):
         return self.norm(x)
 
     def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """The logits that a block's output would give if it were the last; of classes, as if the text ended at each."""
+        """The logits if this block's output were the last; with classes, as if the text ended at each token."""
         return self.output(self.norm(hidden))
 
     def embed(self, input_ids: Tensor, positions: Tensor) -> Tensor:
@@ -103,7 +102,7 @@ class Decoder(nn.Module):
 
 
 def last_real_state(hidden: Float[Tensor, "B T D"], attention_mask: Tensor | None) -> Float[Tensor, "B D"]:
-    """The state of each row's last token that is no padding."""
+    """The state of each row's last token that is not padding."""
     if attention_mask is None:
         return hidden[:, -1]
     places_T = torch.arange(1, hidden.shape[1] + 1, device=hidden.device)

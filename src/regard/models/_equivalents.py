@@ -1,19 +1,20 @@
-"""The same translation model with other weights: rewritings of a `transformer` that change no translation.
+"""Equivalent weights: rewritings of a `transformer` that do not change its translations.
 
-Other libraries have one form of a Transformer each. What they fix and ours does not is made equal by the weights:
+Other libraries support one form of a Transformer each. Where they fix something that ours leaves open, the weights are
+rewritten to match:
 
-sines first    The sinusoids stand as sin, cos, sin, cos … here, and as all sines before all cosines there. Every layer
-               treats the features of the residual stream alike but for their own weights, so that one order of the
-               features may replace another, in all weights at once.
-zero start     The embedding of the token that begins a target is zero there. Subtract it (s) from every embedding: the
-               logits of a tied output change by the same number −hᵀs for every token, which softmax does not see, and
-               the first layer adds s again. With c = √d·s its query, key and value get the bias W c, and its output,
-               whose residual connection misses c, the bias c. This needs `order="post"`; a norm before the layer would
-               not let c through.
-one vocabulary Rows of the embeddings and of the output are chosen anew, so that two vocabularies become one. A token
+sines first    Our sinusoids are ordered sin, cos, sin, cos …; theirs have all sines before all cosines. Apart from
+               their weights, all layers treat the features of the residual stream alike, so the features can be
+               reordered if all weights are reordered with them.
+zero start     Their embedding of the token that begins a target is zero. We subtract this embedding (s) from every
+               embedding: the logits of a tied output all change by the same number −hᵀs, which softmax ignores. The
+               first layer adds s again. With c = √d·s its query, key and value get the bias W c, and its output gets
+               the bias c, which the residual connection now lacks. This needs `order="post"`, because a norm before
+               the layer would change c.
+one vocabulary Rows of the embeddings and of the output are reordered, so that two vocabularies become one. A token
                that the target lacks gets a logit so low that its probability is zero.
 
-Sums are made in double precision and rounded once.
+Sums are computed in double precision and rounded once.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 Tensors = dict[str, Tensor]
 NEVER = -1000.0
-"""The logit of a token that is never written. It is finite, so that label smoothing, which asks for log p, stays so."""
+"""The logit of a token that is never generated. It is finite, so that the log p of label smoothing is too."""
 
 _LAYER = r"(encoder|decoder)\.\d+\."
 _BY_COLUMNS = re.compile(
@@ -53,7 +54,7 @@ def sines_first(tensors: Mapping[str, Tensor], d_model: int) -> Tensors:
 
 
 def zero_start(tensors: Mapping[str, Tensor], config: TransformerConfig, start: int) -> Tensors:
-    """The weights of a post-norm model with which the embedding of `start` is zero on the target side."""
+    """The weights of a post-norm model for which the target's embedding of `start` is zero."""
     assert config.order == "post"
     shared = config.share == "all"
     embedding = f"{'source' if shared else 'target'}_embedding.weight"
@@ -70,7 +71,7 @@ def zero_start(tensors: Mapping[str, Tensor], config: TransformerConfig, start: 
 
 
 def one_vocabulary(tensors: Mapping[str, Tensor], source: Sequence[int], target: Sequence[int | None]) -> Tensors:
-    """The weights for a vocabulary whose tokens were those of the lists before, a pair for each new token; with a bias.
+    """The weights for a new vocabulary, and its bias. The lists give each new token's old ids, one for each side.
 
     None: the target side lacks the token.
     """

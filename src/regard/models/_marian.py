@@ -31,11 +31,11 @@ _FIELDS = FieldMap(
         Named("max_len", "max_position_embeddings", 1024),
     ]
 )
-_ALIKE = {"n_decoder_heads": "n_heads", "d_decoder_ff": "d_ff"}  # where both sides are the same, one says it
+_ALIKE = {"n_decoder_heads": "n_heads", "d_decoder_ff": "d_ff"}  # left out where both sides are equal
 
 
 def read_fields(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Their configuration → our options, but for what is shared between the sides."""
+    """Their configuration → our options, except what the two sides share."""
     options = _FIELDS.to_ours(config)
     for decoder, encoder in _ALIKE.items():
         options[decoder] = None if options[decoder] == options[encoder] else options[decoder]
@@ -57,7 +57,7 @@ def _read(config: Mapping[str, Any]) -> dict[str, Any]:
     share = "none" if not tied else "all" if shared else "target"
     target = config.get("decoder_vocab_size") or options["source_vocab"]
     if share == "none" and shared:
-        raise ConfigError("config.json: one embedding for both sides, but not for the output, is not supported")
+        raise ConfigError("config.json: both sides share an embedding but the output does not, which is not supported")
     return {**options, "target_vocab": target, "share": share}
 
 
@@ -72,7 +72,7 @@ def _write(config: TransformerConfig) -> dict[str, Any]:
 
 
 def layers(side: str, parts: Mapping[str, str]) -> list[Rename]:
-    """The rules of one side's layers; `parts` are our sub-layers and theirs."""
+    """The rules of one side's layers; `parts` maps our sub-layers to theirs."""
     ours, theirs = f"{side}.{{i}}.", f"model.{side}.layers.{{i}}."
     names = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
     rules = [

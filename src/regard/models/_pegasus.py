@@ -1,9 +1,9 @@
-"""Pegasus' folders (Zhang et al. 2020) as the `transformer` here: Marian's layers, with norms before them and one more
-norm at the end of each side.
+"""Pegasus' folders (Zhang et al. 2020) as the `transformer` here: Marian's layers with pre-norm, and a final norm on
+each side.
 
-There is one vocabulary. Where the embeddings and the output share one matrix (`share="all"`) so do theirs; otherwise
+There is one vocabulary. Where embeddings and output share one matrix here (`share="all"`), they do there too. Otherwise
 all three are stored, and the target's embedding once more as `shared`, which nothing reads.
-`normalize_before` and `normalize_embedding` are not read by transformers; CTranslate2's converter asks for them.
+Transformers does not read `normalize_before` and `normalize_embedding`, but CTranslate2's converter needs them.
 """
 
 from __future__ import annotations

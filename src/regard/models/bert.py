@@ -1,18 +1,18 @@
-"""BERT (Devlin et al. 2019): an encoder that reads both ways, and a head for each use.
+"""BERT (Devlin et al. 2019): a bidirectional encoder, and a head for each use.
 
     x = norm(E[token] + P[position] + S[segment])        x ← norm(x + attention(x)),  x ← norm(x + W₂ gelu(W₁ x))
 
 head            from the states x                                  logits
 none            x, and `pooled` = tanh(W x_CLS)                    –
 masked_lm       E · norm(gelu(W x)) + b, the embedding tied        [B,T,V]
-next_sentence   W pooled: 0 says that the second follows           `pair_logits` [B,2]
+next_sentence   W pooled: 0 means that the second follows          `pair_logits` [B,2]
 pretraining     both
 classes         W dropout(pooled); one class is a regression       [B,C]
 token_classes   W dropout(x)                                       [B,T,C]
 span            W x: where an answer begins and ends               [B,T,2]
 sentence        `pooled` = mean of x over real tokens, length 1    –
 
-Heads that read no `pooled` have no such layer, as in the folders of other libraries.
+Heads that do not use `pooled` have no such layer, as in the folders of other libraries.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class BertConfig(Config):
     pooling: Pooling = Bounded("mean", description="of the sentence head")
 
 
-# `base` and `large` are the paper's 110M and 340M; the smaller ones are those of Turc et al. 2019.
+# `base` and `large` are the paper's 110M and 340M; the smaller sizes are from Turc et al. 2019.
 SIZES: dict[str, dict[str, Any]] = {
     "tiny": {"d_model": 128, "n_layers": 2, "n_heads": 2, "d_ff": 512},
     "mini": {"d_model": 256, "n_layers": 4, "n_heads": 4, "d_ff": 1024},
@@ -93,12 +93,12 @@ class Bert(nn.Module):
 
     @staticmethod
     def task_of(config: BertConfig) -> str:
-        """What a loaded model is used for."""
+        """The task of a loaded model."""
         return _TASKS[config.head]
 
     @staticmethod
     def longest_of(config: BertConfig) -> int | None:
-        """The most tokens that a model with this configuration reads; None: any number."""
+        """The longest input of a model with this configuration, in tokens; None: no limit."""
         return config.max_len
 
     def __init__(self, config: BertConfig) -> None:
@@ -121,7 +121,7 @@ class Bert(nn.Module):
 
     def _add_head(self) -> None:
         config, width = self.config, self.config.d_model
-        if config.head in (*_POOLED, "sentence"):  # unused by "sentence", and kept so that a folder loses nothing
+        if config.head in (*_POOLED, "sentence"):  # "sentence" does not use it, but a converted folder keeps it
             self.pooler = nn.Linear(width, width)
         if config.head in ("masked_lm", "pretraining"):
             self.transform_dense = nn.Linear(width, width)
@@ -142,7 +142,7 @@ class Bert(nn.Module):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
     ) -> Output:
-        """Read the tokens (True or 1 in the mask is a real one; segments are 0 and 1) and answer by the head."""
+        """Run the model and its head. Real tokens are True or 1 in the mask; segments are 0 and 1."""
         hidden, head = self.states(input_ids, attention_mask, token_type_ids), self.config.head
         pooled = self.pool(hidden) if head in _POOLED else None
         logits = self.head_logits(hidden, pooled)
@@ -152,7 +152,7 @@ class Bert(nn.Module):
         return Output(hidden, logits, pooled, pair_logits)
 
     def head_logits(self, hidden: Float[Tensor, "B T D"], pooled: Float[Tensor, "B D"] | None = None) -> Tensor | None:
-        """The head's logits of a block's output, as if it were the last; None where there is no such head."""
+        """The head's logits as if this block's output were the last; None without such a head."""
         head = self.config.head
         if head in ("masked_lm", "pretraining"):
             return self.output(self.transform(hidden))
@@ -181,7 +181,7 @@ class Bert(nn.Module):
         return torch.tanh(self.pooler(hidden[:, 0]))
 
     def transform(self, hidden: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
-        """What the output layer of masked words reads."""
+        """The input of the output layer for masked tokens."""
         return self.transform_norm(activate(self.config.activation, self.transform_dense(hidden)))
 
     def _block(self) -> EncoderBlock:
@@ -216,7 +216,7 @@ _FIELDS = FieldMap(
 
 
 def _output_rules(tie: bool) -> list[Rename | Drop]:
-    """Their output layer holds its bias twice; untied, the second is the one that counts."""
+    """Their output layer stores its bias twice; in untied models the second one is used."""
     weight, used, other = (f"cls.predictions.{name}" for name in ("decoder.weight", "decoder.bias", "bias"))
     if tie:
         return [Drop(weight), Rename("output.bias", other), Drop(used)]

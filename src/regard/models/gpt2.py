@@ -1,12 +1,12 @@
 """GPT-2 (Radford et al. 2019): a stack of masked self-attention blocks that predicts the next token.
 
     x_t = E[token_t] + P[t]        x ← x + attention(norm(x)),  x ← x + W₂ gelu(W₁ norm(x))  (N times)
-    logits = E · norm(x)           the output is the embedding, read backwards (`tie`)
+    logits = E · norm(x)           the output layer is the transposed embedding (`tie`)
 
-Padding may stand on either side: positions count real tokens, and no token sees padding. Any position scheme of the
-core may take the place of the learned one.
+Padding may be on either side: positions count real tokens, and no token sees padding. Any position scheme can replace
+the learned one.
 
-Starts as the paper's: normal(0, 0.02), projections back into the residual stream scaled by 1/√(2N).
+Initialised as in the paper: normal(0, 0.02), with projections into the residual stream scaled by 1/√(2N).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Gpt2(Decoder):
 
     @staticmethod
     def longest_of(config: Gpt2Config) -> int | None:
-        """The most tokens that a model with this configuration reads; None: any number."""
+        """The longest input of a model with this configuration, in tokens; None: no limit."""
         return config.max_len if config.position == "learned" else None
 
     def __init__(self, config: Gpt2Config) -> None:

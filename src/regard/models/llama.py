@@ -1,15 +1,15 @@
-"""The Llama shape (Touvron et al. 2023): GPT-2's stack with RMS norm, rotary positions, gated feed-forward nets.
+"""The Llama architecture (Touvron et al. 2023): GPT-2's stack with RMS norm, rotary positions and gated feed-forward.
 
     x ← x + attention(rms(x)),  x ← x + W₂ (silu(W_g rms(x)) ⊙ W₁ rms(x))        N times
     logits = W · rms(x)
 
-Keys and values may be shared by groups of heads (`n_kv_heads`). Positions turn query and keys (`rotary`, pairs of
-feature i and i + d/2), so there is no longest input; past the trained length `scaling` helps without training: linear
-divides the positions by `factor`, ntk raises the base to base · factor^(d/(d−2)), llama3 and yarn stretch the slow
-frequencies only, by the turns that they make in `trained_len` positions.
+Groups of heads may share keys and values (`n_kv_heads`). Positions rotate query and keys (`rotary`, pairs of feature i
+and i + d/2), so there is no length limit. Past the trained length `scaling` helps without training: linear divides the
+positions by `factor`, ntk raises the base to base · factor^(d/(d−2)), and llama3 and yarn stretch only the slow
+frequencies, selected by their turns in `trained_len` positions.
 
-Folders of Mistral and Qwen2 open as this model too: they are its shape, the first with a `window`, the other with
-biases on query, keys and values alone.
+Folders of Mistral and Qwen2 are read as this model too: Mistral is Llama with a `window`, Qwen2 is Llama with biases on
+query, keys and values.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ class LlamaConfig(Config):
     scaling: Literal["none", "linear", "ntk", "llama3", "yarn"] = "none"
     factor: float = Bounded(1.0, ge=1)
     trained_len: int | None = Bounded(None, gt=0, description="for llama3 and yarn; None: max_len")
-    few_turns: float = Bounded(1.0, gt=0, description="llama3 and yarn: a frequency with fewer is stretched")
-    many_turns: float = Bounded(4.0, gt=0, description="and one with more is kept")
+    few_turns: float = Bounded(1.0, gt=0, description="llama3 and yarn: frequencies with fewer turns are stretched")
+    many_turns: float = Bounded(4.0, gt=0, description="llama3 and yarn: frequencies with more turns are kept")
     gain: float | None = Bounded(None, gt=0, description="yarn: on query and keys; None: 0.1 · ln(factor) + 1")
     attention_dropout: float = Bounded(0.0, ge=0, lt=1)
     bias: bool = Bounded(False, description="biases in attention")
-    output_bias: bool | None = Bounded(None, description="on attention's output; None: as bias")
+    output_bias: bool | None = Bounded(None, description="on attention's output; None: same as bias")
     feedforward_bias: bool = False
     eps: float = Bounded(1e-6, gt=0)
     tie: bool = False
-    window: int | None = Bounded(None, gt=0, description="tokens that each sees, itself and those before; None: all")
+    window: int | None = Bounded(None, gt=0, description="tokens that a token sees, itself included; None: all")
     head: Head = "tokens"
     n_labels: int = Bounded(2, gt=0, description="of the head for classes")
 
@@ -80,7 +80,7 @@ class Llama(Decoder):
 
     @staticmethod
     def longest_of(config: LlamaConfig) -> int | None:
-        """The most tokens that a model with this configuration reads; None: any number."""
+        """The longest input of a model with this configuration, in tokens; None: no limit."""
         return None
 
     def __init__(self, config: LlamaConfig) -> None:
@@ -165,7 +165,7 @@ _FIELDS = FieldMap(
 
 _QWEN2 = {"bias": True, "output_bias": False, "window": None}
 
-# What their rotary scaling says besides its kind and factor: our option, their name, their default.
+# Further settings of their rotary scaling, besides kind and factor: our option, their name, their default.
 _TURNS = {
     "llama3": (("few_turns", "low_freq_factor", 1.0), ("many_turns", "high_freq_factor", 4.0)),
     "yarn": (("few_turns", "beta_slow", 1.0), ("many_turns", "beta_fast", 32.0), ("gain", "attention_factor", None)),
@@ -173,12 +173,12 @@ _TURNS = {
 
 
 def _read(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Rotary settings stand in `rope_parameters`, in older folders in `rope_theta` and `rope_scaling`."""
+    """Read the rotary settings from `rope_parameters`, or in older folders from `rope_theta` and `rope_scaling`."""
     options, kind = _FIELDS.to_ours(config), config.get("model_type")
     if kind == "mistral":
         options["window"] = config.get("sliding_window", 4096)
     elif config.get("use_sliding_window"):
-        raise ConfigError("config.json: windows in some of the layers are not supported", got="use_sliding_window true")
+        raise ConfigError("config.json: windows in only some layers are not supported", got="use_sliding_window true")
     if kind == "qwen2":
         options |= _QWEN2
     return {**options, **_rotary(config, options["max_len"])}
@@ -195,7 +195,7 @@ def _rotary(config: Mapping[str, Any], max_len: int) -> dict[str, Any]:
         raise ConfigError(
             "config.json: this kind of rotary scaling is not supported",
             got=", ".join([str(kind), *(f"{name} {value}" for name, value in unsupported.items())]),
-            expected=f"one of {', '.join(known)}, without more",
+            expected=f"one of {', '.join(known)}, without other settings",
         )
     options = {"base": rope.get("rope_theta", config.get("rope_theta", 10000.0)), "scaling": "none"}
     if kind == "default":
@@ -210,7 +210,7 @@ def _rotary(config: Mapping[str, Any], max_len: int) -> dict[str, Any]:
 
 
 def _write(config: LlamaConfig) -> dict[str, Any]:
-    """NTK scaling is another base, and is written as one."""
+    """NTK scaling is written as a larger base, which is what it is."""
     d_head = head_width(config)
     raised = config.factor ** (d_head / max(d_head - 2, 1)) if config.scaling == "ntk" else 1.0
     rope: dict[str, Any] = {"rope_theta": config.base * raised, "rope_type": "default"}
@@ -254,7 +254,7 @@ def _keys(config: LlamaConfig) -> KeyMap:
     )
 
 
-_PLAIN = {"output_bias": None, "window": None}  # without a window Mistral's shape is Llama's, and is written as such
+_PLAIN = {"output_bias": None, "window": None}  # without a window, Mistral equals Llama and is written as Llama
 Llama.conversion = Conversion(
     model_types=("llama", "mistral", "qwen2"),
     prefix="model.",

@@ -1,4 +1,4 @@
-"""Recurrent encoder–decoders: without attention, Bahdanau's and Luong's.
+"""Recurrent encoder–decoders: without attention, with Bahdanau's, or with Luong's.
 
     none        (Sutskever et al. 2014, Cho et al. 2014)  one fixed context c, the encoder's last states, at every step
     bahdanau    (2015)  c_t by score(s_{t−1}, h_i), then s_t = f(s_{t−1}, [y_{t−1}; c_t])
@@ -6,9 +6,9 @@
 
     s̃_t = tanh(W [c_t; s_t; y_{t−1}])        logits = E_t s̃_t
 
-The score, the chooser and the window are those of the attention core, so each row of Luong's table is one switch here.
-The output matrix is the target embedding (tied), and Bahdanau's maxout layer is a tanh. Hard attention samples in
-training and learns by REINFORCE: the output's `log_prob` is that of what it chose.
+Score, chooser and window come from the attention core, so each row of Luong's table is one option here. The output
+matrix is the target embedding (tied), and Bahdanau's maxout layer is a tanh. Hard attention samples in training and
+learns by REINFORCE: the output's `log_prob` is the log-probability of its choices.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ SIZES: dict[str, dict[str, int]] = {
 
 @dataclass(frozen=True)
 class Memory:
-    """The encoded source: prepared keys and values [B,1,S,·], which are real, and how many [B]."""
+    """The encoded source: prepared keys and values [B,1,S,·], the mask of real positions, and the lengths [B]."""
 
     keys: Tensor
     values: Tensor
@@ -82,7 +82,7 @@ class Seq2seq(nn.Module):
 
     @staticmethod
     def longest_of(config: Seq2seqConfig) -> int | None:
-        """The most tokens that a model with this configuration reads; None: any number."""
+        """The longest input of a model with this configuration, in tokens; None: no limit."""
         return config.max_len if config.attention != "none" and config.score == "location" else None
 
     def __init__(self, config: Seq2seqConfig) -> None:
@@ -109,7 +109,7 @@ class Seq2seq(nn.Module):
         if config.attention != "none":
             self.score = make_score(config.score, hidden, d_memory, d_hidden=hidden, max_keys=config.max_len)
             if self.score.same_width and hidden != d_memory:
-                # Inner products need equal widths: the keys are brought to the decoder's.
+                # Inner products need equal widths, so the keys are projected to the decoder's width.
                 self.key: nn.Module = nn.Linear(d_memory, hidden, bias=False)
             else:
                 self.key = nn.Identity()
@@ -123,7 +123,7 @@ class Seq2seq(nn.Module):
     def forward(
         self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], target: Int[Tensor, "B T"]
     ) -> Output:
-        """States before the output layer, logits of the next token, and log p [B,T] of each sampled look at the source
+        """States before the output layer, logits of the next token, and log p [B,T] of each sampled attention choice
         (hard attention in training)."""
         hidden, log_prob = self._states(source, source_mask, target)
         return Output(hidden, lambda: self.output(hidden), log_prob=log_prob)
@@ -132,7 +132,7 @@ class Seq2seq(nn.Module):
         memory, state = self.encode(source, source_mask)
         x = taps.point("decoder.input", self.dropout(self.target_embedding(target)), "prefix")
         if self.config.attention == "luong" and not self.config.input_feeding:
-            # Nothing of step t feeds step t+1 but the recurrent state, so all steps run at once.
+            # Only the recurrent state feeds step t+1, so attention and output run over all steps at once.
             states, _ = self.decoder(x, state=state)
             attended = self._look(states, memory, start=0)
             out = taps.point("decoder.states", self._combine(attended.context[:, 0], states, x), "prefix")
@@ -170,7 +170,7 @@ class Seq2seq(nn.Module):
 
     @property
     def vocab_size(self) -> int:
-        """Of what is written."""
+        """The size of the target vocabulary."""
         return self.config.target_vocab
 
     def new_state(self, *, sources: int, paths: int, capacity: int) -> State:
@@ -190,7 +190,7 @@ class Seq2seq(nn.Module):
         rows = state.rows(paths_N, counts_N, tokens_NT.shape[1])
         groups = rows.groups
         memory = Memory(*(rows.of_sources(f"memory.{name}") for name in _MEMORY))
-        numbers_N = groups.places_N // groups.width  # of each row's source among those in the memory
+        numbers_N = groups.places_N // groups.width  # the index of each row's source in the memory
         recurrent = {
             name: rows.get(f"decoder.{name}", rows.of_sources(f"first.{name}")[numbers_N])
             for name in self.decoder.empty_state(1)
@@ -202,7 +202,7 @@ class Seq2seq(nn.Module):
             if rows.uniform_start is not None:
                 out, recurrent = new_out, new_recurrent
                 continue
-            real_N = t < counts_N  # a row without a token here stays as it is
+            real_N = t < counts_N  # a row without a token at this step does not change
             out = torch.where(real_N[:, None], new_out, out)
             recurrent = {name: torch.where(real_N[:, None, None], new_recurrent[name], recurrent[name])
                          for name in recurrent}  # fmt: skip
@@ -221,7 +221,7 @@ class Seq2seq(nn.Module):
         t: int | Tensor,
         groups: Groups | None = None,
     ) -> tuple[Tensor, RecurrentState, Attended | None]:
-        """One step: from y_{t−1} and s_{t−1} to s̃_t and s_t. With `groups` several rows read from one memory."""
+        """One step: from y_{t−1} and s_{t−1} to s̃_t and s_t. With `groups`, several rows read from one memory."""
         config = self.config
         if config.attention == "none":
             context = memory.values[:, 0, 0]
@@ -276,6 +276,6 @@ class Seq2seq(nn.Module):
 
 
 def _context(attended: Attended, groups: Groups | None) -> Float[Tensor, "N E"]:
-    """What each row's one query got."""
+    """The context of each row's single query."""
     context = attended.context if groups is None else groups.apart(attended.context)
     return context[:, 0, 0]

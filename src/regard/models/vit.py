@@ -1,11 +1,11 @@
-"""The Vision Transformer (Dosovitskiy et al. 2021): an image cut in squares is a sentence.
+"""The Vision Transformer (Dosovitskiy et al. 2021): image patches are the tokens of a Transformer.
 
     x = [cls; W patch_1; …; W patch_P] + P        x ← x + attention(norm(x)),  x ← x + W₂ gelu(W₁ norm(x))
     logits = W norm(x)_cls
 
-Positions are learned for one image size; for another they are interpolated (bicubic) over the grid of patches. With
-`distilled` a second token learns from a teacher (DeiT, Touvron et al. 2021): it stands after `cls`, and in use the two
-tokens' classifiers are averaged. `n_labels` 0 is a bare encoder with `pooled` = tanh(W x_cls).
+Positions are learned for one image size and interpolated (bicubic) over the grid of patches for other sizes. With
+`distilled`, a second token after `cls` learns from a teacher (DeiT, Touvron et al. 2021), and the classifiers of both
+tokens are averaged at inference. `n_labels` 0 is a bare encoder with `pooled` = tanh(W x_cls).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Vit(nn.Module):
 
     @staticmethod
     def task_of(config: VitConfig) -> str:
-        """What a loaded model is used for."""
+        """The task of a loaded model."""
         return "image_classification"
 
     def __init__(self, config: VitConfig) -> None:
@@ -101,7 +101,7 @@ class Vit(nn.Module):
         return Output(hidden, self._classify(hidden), pooled=hidden[:, 0])
 
     def head_logits(self, hidden: Float[Tensor, "B P D"]) -> Float[Tensor, "B C"] | None:
-        """The logits that a block's output would give if it were the last; None without a classifier."""
+        """The logits if this block's output were the last; None without a classifier."""
         return self._classify(self.norm(hidden)) if self.config.n_labels else None
 
     def _classify(self, hidden: Float[Tensor, "B P D"]) -> Float[Tensor, "B C"]:
@@ -119,7 +119,7 @@ class Vit(nn.Module):
         return self.norm(x)
 
     def positions(self, height: int, width: int) -> Float[Tensor, "1 P D"]:
-        """The learned positions, interpolated where the image is not of the size they were learned for."""
+        """The learned positions, interpolated if the image has another size than in training."""
         grid = height // self.config.patch_size, width // self.config.patch_size
         if grid == self.patches.grid:
             return self.position

@@ -1,6 +1,6 @@
-"""What a loaded model can do, one file a task: text or images in, results out. Found by the task's name.
+"""What a loaded model can do, one file per task: text or images in, results out. Found by the task's name.
 
-A pipeline declares its verbs (methods marked with `@verb`), a command to try it with (`usage`) and what it accepts.
+A pipeline declares its verbs (methods marked with `@verb`), an example command (`usage`) and the inputs it accepts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Loaded", "card", "make_pipeline", "pipeline_of", "verbs"]
 
 
 def make_pipeline(stored: StoredModel) -> Loaded:
-    """The model of a folder, with the verbs of its task."""
+    """Load the model of a folder, with the verbs of its task."""
     return pipeline_of(stored.task)(stored)
 
 
@@ -25,7 +25,7 @@ def pipeline_of(task: str) -> type[Loaded]:
 
 
 def verbs() -> dict[str, str]:
-    """Every verb that some pipeline has, and what model it needs."""
+    """All verbs of all pipelines, and the kind of model that each needs."""
     every: dict[str, str] = {}
     for task in lookup.names(__name__):
         for name, needs in pipeline_of(task).verbs().items():
@@ -34,7 +34,7 @@ def verbs() -> dict[str, str]:
 
 
 def card(stored: StoredModel) -> str:
-    """The model card that stands in for one that nobody wrote."""
+    """A default model card, if nobody wrote one."""
     count = sum(parameter.numel() for parameter in stored.model.parameters())
     return (
         f"# {stored.task} model\n\nA `{stored.name}` with {count:,} parameters, trained with regard "

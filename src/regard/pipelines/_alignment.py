@@ -1,4 +1,4 @@
-"""What each word of a translation looked at in its source."""
+"""The attention of each word of a translation to its source."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from regard.core.errors import UnknownName, UsageError
 from regard.views.result import Matrix, Result
 
 Words = Sequence[tuple[str, list[int]]]
-"""Of each word its text and the places of its pieces."""
+"""The text of each word and the indices of its tokens."""
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """What each target word looked at: per attention site the weights [heads][target][source].
+    """The attention of each target word: for each attention site the weights [heads][target][source].
 
-    A word's weight is the sum over its pieces in the source, and the mean over its pieces in the target, so that a row
-    sums to 1 as those of pieces do.
+    A word's weight is the sum over its source tokens and the mean over its target tokens, so that each row sums to 1,
+    as it does for tokens.
     """
 
     source: list[str]
@@ -29,7 +29,7 @@ class Alignment:
     translation: str
     sites: dict[str, list[list[list[float]]]]
     pieces: Alignment | None = None
-    """The same by the pieces of the tokenizers; None where this is by pieces already."""
+    """The same by tokens; None if this is by tokens already."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -47,19 +47,19 @@ class Alignment:
         return torch.tensor(kept).mean(0).tolist()
 
     def picture(self, site: str | None = None, head: int | None = None) -> Result:
-        """The matrix as a result to show or to save."""
+        """The matrix as a result that can be shown or saved."""
         what = f"{site or 'all sites'}, {'mean of the heads' if head is None else f'head {head}'}"
         panel = Matrix(what, self.target, self.source, self.matrix(site, head))
         return Result("align", self.translation, [panel], data=self.as_dict())
 
 
 def by_pieces(source: list[str], target: list[str], translation: str, sites: Mapping[str, Tensor]) -> Alignment:
-    """As the model computed it: weights [heads,target,source] of each site."""
+    """As computed by the model: weights [heads,target,source] of each site."""
     return Alignment(source, target, translation, {site: weights.tolist() for site, weights in sites.items()})
 
 
 def by_words(pieces: Alignment, source: Words, target: Words, sites: Mapping[str, Tensor]) -> Alignment:
-    """The same with the pieces of each word put together."""
+    """The same, with the tokens of each word merged."""
     summed = _membership(source, len(pieces.source))
     meant = _membership(target, len(pieces.target))
     meant = meant / meant.sum(1, keepdim=True)
@@ -69,7 +69,7 @@ def by_words(pieces: Alignment, source: Words, target: Words, sites: Mapping[str
 
 
 def _membership(words: Words, n_pieces: int) -> Tensor:
-    """[words, pieces]: 1 where a piece belongs to a word."""
+    """[words, tokens]: 1 where a token belongs to a word."""
     table = torch.zeros(len(words), n_pieces, dtype=torch.float64)
     for row, (_, places) in enumerate(words):
         table[row, places] = 1

@@ -1,7 +1,7 @@
-"""Classifiers' logits as named classes, for texts, tokens and images alike.
+"""The logits of classifiers as named classes, for texts, tokens and images.
 
-A folder says how its logits are read: as shares of one whole (softmax: one class is right), each class by itself
-(sigmoid: any number of classes are right, `multi_label`), or as numbers (`regression`).
+A folder says how its logits are read: as probabilities that sum to 1 (softmax: one class is right), as one probability
+per class (sigmoid: any number of classes can be right, `multi_label`), or as numbers (`regression`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _LIKELY = 0.5
 
 @dataclass(frozen=True)
 class Classified:
-    """The most probable class with its probability, or the number where the model gives one; `scores` are of all.
+    """The most probable class with its probability, or the number of a regression; `scores` are those of all classes.
 
-    `labels` are the classes that hold: that one, or for a model whose classes do not exclude each other all those with
-    a probability of at least 0.5, the most probable first, which may be none.
+    `labels` are the predicted classes: the most probable one, or for a multi-label model all with a probability of at
+    least 0.5, the most probable first, which may be none.
     """
 
     label: str
@@ -33,15 +33,15 @@ class Classified:
 
 
 def probabilities(logits: Tensor, extra: Mapping[str, Any]) -> Tensor:
-    """What the logits [..., C] of a model whose folder says `extra` mean: probabilities, or the numbers themselves."""
+    """The probabilities (or numbers) for logits [..., C] of a model whose folder has the settings `extra`."""
     if extra.get("regression"):
         return logits.float()
     return logits.float().sigmoid() if extra.get("multi_label") else logits.float().softmax(-1)
 
 
 def class_names(extra: Mapping[str, Any], count: int) -> list[str]:
-    """The names of the classes, each once: where two classes share a name (ImageNet has two cranes), their numbers
-    follow it."""
+    """The distinct names of the classes: where two classes share a name (ImageNet has two cranes), their numbers are
+    added."""
     listed = extra.get("labels")
     if not listed:
         return [f"LABEL_{number}" for number in range(count)]
@@ -52,7 +52,7 @@ def class_names(extra: Mapping[str, Any], count: int) -> list[str]:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """The names, those that occur more than once with their places: a, b, a → a (0), b, a (2)."""
+    """The names; those that occur more than once get their index: a, b, a → a (0), b, a (2)."""
     counts = Counter(names)
     taken = {name for name, count in counts.items() if count == 1}
     made = []
@@ -67,7 +67,7 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 
 def classified(names: Sequence[str], row: Sequence[float], extra: Mapping[str, Any]) -> Classified:
-    """One row of `probabilities` with names that are distinct."""
+    """One row of `probabilities`, with distinct names."""
     scores = dict(zip(names, row, strict=True))
     if extra.get("regression"):
         return Classified(f"{row[0]:.3f}", row[0], scores, (f"{row[0]:.3f}",))

@@ -1,4 +1,4 @@
-"""What all loaded models share: a torch module that can be called, saved, and asked for what its task allows."""
+"""The base of all loaded models: a torch module that can be called and saved, with the verbs of its task."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Loaded(nn.Module):
     """`regard.load(folder)`. Calling it runs the model: `loaded(input_ids=…, attention_mask=…).logits`."""
 
     usage: ClassVar[str] = "regard.load(FOLDER)"
-    """A command to try it with; FOLDER stands for the model's folder."""
+    """An example command; FOLDER stands for the model's folder."""
     accepts: ClassVar[tuple[Accepted, ...]] = ("text",)
-    """What its verbs and `explain` read. With "pair" a second text may follow the first."""
+    """The inputs of its verbs and of `explain`. With "pair" a second text may follow the first."""
 
     def __init__(self, stored: StoredModel) -> None:
         super().__init__()
@@ -50,10 +50,10 @@ class Loaded(nn.Module):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Text to ids; a folder may have come without one."""
+        """Text to ids; a folder may lack a tokenizer."""
         if self.stored.source_tokenizer is None:
             raise UsageError(
-                "this model came without a tokenizer, so that it cannot read text",
+                "this model has no tokenizer, so it cannot read text",
                 remedy="Put its tokenizer.json (or vocab.txt, or vocab.json and merges.txt) into the folder.",
             )
         return self.stored.source_tokenizer
@@ -68,30 +68,30 @@ class Loaded(nn.Module):
 
     @classmethod
     def verbs(cls) -> dict[str, str]:
-        """What models of this kind can do, and what a model needs for each."""
+        """The verbs of this kind of model, and what each needs."""
         return verbs_of(cls)
 
     def texts(self, inputs: Sequence[Any], **search: Any) -> list[str]:
-        """The text that the model writes for each input: what evaluators of text compare with references."""
-        raise NoSuchVerb("this model writes no text for an input", got=self._described())
+        """The text that the model generates for each input; evaluators of text compare it with references."""
+        raise NoSuchVerb("this model does not generate text for an input", got=self._described())
 
     def subject(self, inputs: Any, target: Any = None, **_: Any) -> Subject:
-        """What there is to explain: the model, `inputs` (texts or images) as tensors and tokens, and its answer."""
+        """What to explain: the model, `inputs` (texts or images) as tensors and tokens, and its answer."""
         raise NoSuchVerb("explain needs a model that reads text or images", got=self._described())
 
     def explain(self, inputs: Any, target: Any = None, *, method: str = "maps", **options: Any) -> Result:
-        """The result of one of `regard.explain`'s methods on these texts or images."""
+        """The result of a method of `regard.explain` on these texts or images."""
         return explain(self, inputs, target, method=method, **options)
 
     def head_answer(self, output: Output, inputs: Mapping[str, torch.Tensor]) -> subjects.Answer:
-        """What the model's head says of these inputs, to be explained: the likeliest class, or class of each token."""
+        """The answer of the model's head, to be explained: the most likely class, or the class of each token."""
         if output.logits is None or output.logits.dim() == 2:
             return subjects.class_answer(self, output)
         real = inputs["attention_mask"].bool()
         return subjects.token_answer(self, output.logits.argmax(-1).masked_fill(~real, subjects.NOT_ASKED))
 
     def answer_label(self, number: int) -> str:
-        """What one of the model's logits stands for."""
+        """The meaning of one of the model's logits."""
         listed = self.stored.extra.get("labels")
         names = distinct([str(name) for name in listed]) if isinstance(listed, list) else []
         return names[number] if number < len(names) else f"LABEL_{number}"
@@ -113,16 +113,16 @@ class Loaded(nn.Module):
 
 
 class TextEncoder(Loaded):
-    """A model that reads texts, or pairs of them, all at once."""
+    """A model that reads whole texts, or pairs of them."""
 
     accepts: ClassVar[tuple[Accepted, ...]] = ("text", "pair")
 
     n_cut: int = 0
-    """How many of the texts that its verbs have read so far were longer than it reads, and were cut."""
+    """How many of the texts read so far were too long and were cut."""
 
     @property
     def reads_at_most(self) -> int:
-        """Tokens of a row: its positions, or fewer where its folder says so (`max_seq_length`)."""
+        """The most tokens per row: the model's positions, or fewer if its folder says so (`max_seq_length`)."""
         longest = getattr(self.model, "longest", None)
         most: int = self.config.max_len if longest is None else longest
         return min(most, self.stored.extra.get("max_seq_length", most))
@@ -130,7 +130,7 @@ class TextEncoder(Loaded):
     def outputs(
         self, texts: Sequence[str], others: Sequence[str] | None = None, *, rows: int = 32
     ) -> Iterator[tuple[list[int], dict[str, torch.Tensor], Output]]:
-        """The model's outputs in batches of texts of like length: their places in `texts`, the inputs, the output."""
+        """Run the model in batches of texts of similar length; yield their indices, the inputs, the output."""
         check_texts(texts)
         lengths = [len(text) for text in texts]
         order = sorted(range(len(texts)), key=lengths.__getitem__)
@@ -142,22 +142,22 @@ class TextEncoder(Loaded):
                 yield chosen, inputs, self.model(**inputs)
 
     def subject(self, inputs: Any, target: Any = None, **_: Any) -> Subject:
-        """The target is the second text of a pair; for an encoder without a head, what its vector is compared with."""
+        """The target is the second text of a pair; for an encoder without a head, the text to compare with."""
         return subjects.reader_subject(self, inputs, target)
 
     def whole_inputs(self, texts: Sequence[str], others: Sequence[str] | None = None) -> dict[str, torch.Tensor]:
-        """Tensors of the texts, refused where they are longer than the model's positions."""
+        """Tensors of the texts; texts longer than the model's positions are refused."""
         inputs = self._laid_out(texts, others, 1 << 30)
         check_length(inputs["input_ids"].shape[1], getattr(self.model, "longest", None), "the text")
         return inputs
 
     def inputs(self, texts: Sequence[str], others: Sequence[str] | None = None) -> dict[str, torch.Tensor]:
-        """Tensors of the texts, cut where they are longer than `reads_at_most`; `n_cut` counts those."""
+        """Tensors of the texts, cut to `reads_at_most` tokens; `n_cut` counts the cut texts."""
         return self._laid_out(texts, others, self.reads_at_most)
 
     def _laid_out(self, texts: Sequence[str], others: Sequence[str] | None, longest: int) -> dict[str, torch.Tensor]:
         lay = layout(reads_cls(self.stored.name), self.stored.extra)
-        # One token more than is kept tells a row that is cut from one that just fits.
+        # One token more than is kept distinguishes a row that is cut from one that just fits.
         rows = lay(self.tokenizer, list(texts), others and list(others), longest + 1)
         if any(too_long := [len(ids) > longest for ids, _ in rows]):
             self.n_cut += sum(too_long)
@@ -167,11 +167,11 @@ class TextEncoder(Loaded):
 
 def check_texts(texts: Sequence[str]) -> None:
     if isinstance(texts, str):
-        raise UsageError("texts are given as a list", got="one string", remedy="Put it into a list.")
+        raise UsageError("texts must be a list", got="one string", remedy="Put it into a list.")
 
 
 def check_length(length: int, longest: int | None, what: str) -> None:
-    """Refuse what is longer than the model's learned positions, in words of the user."""
+    """Refuse an input that is longer than the model's learned positions."""
     if longest is not None and length > longest:
         raise LengthError(
             f"{what} is longer than this model can read",

@@ -1,11 +1,11 @@
-"""What there is to explain about a run: the inputs of a loaded model, its tokens, and its answer as one number a row.
+"""Makes the subject of an explanation: a loaded model's inputs, its tokens, and its answer as one number per row.
 
 model                      the number
-translation                log p of the target, `</s>` included: the one given, or the one that the search finds
-language model             log p of the target after the text; without a target, of the likeliest next token
-masked words               log p of the likeliest word in each gap; without a gap, of every token where it stands
-classes, images            log p of the likeliest class; of a regression, its number
-classes of tokens, spans   log p of the likeliest
+translation                log p of the target, `</s>` included: the given target, or the result of the search
+language model             log p of the target after the text; without a target, of the most likely next token
+masked words               log p of the most likely word in each gap; without a gap, of every token of the text
+classes, images            log p of the most likely class; for a regression, its number
+classes of tokens, spans   log p of the most likely ones
 encoder without a head     the cosine of the text's vector with that of the target; none without a target
 """
 
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 
 Texts = str | Sequence[str]
 NOT_ASKED = -100
-"""Stands where no token is asked for."""
+"""The label of positions where no token is predicted."""
 
 
 def listed(texts: Texts | None, what: str = "text") -> list[str]:
-    """One text or several, none of them empty."""
+    """One text or several as a list; none may be empty."""
     rows = [texts] if isinstance(texts, str) else list(texts or [])
     if not rows:
         raise UsageError(f"there is nothing to explain: no {what}")
     if empty := [number for number, row in enumerate(rows, 1) if not row.strip()]:
         which = f" {empty[0]}" if len(rows) > 1 else ""
-        raise UsageError(f"there is nothing to explain: {what}{which} is empty", remedy="Give a word or more.")
+        raise UsageError(f"there is nothing to explain: {what}{which} is empty", remedy="Give at least one word.")
     return rows
 
 
 def token_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
-    """log p of the wanted tokens [B,T], summed over those that are asked for [B]."""
+    """log p of the target tokens [B,T], summed over those with a label [B]."""
     wanted = goal["wanted"]
     logits = output.logits.float()
     losses = F.cross_entropy(logits.transpose(1, 2), wanted, ignore_index=NOT_ASKED, reduction="none")
@@ -57,23 +57,23 @@ def token_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
 
 
 def class_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
-    """log p of the wanted classes [B]."""
+    """log p of the target classes [B]."""
     return output.logits.float().log_softmax(-1).gather(1, goal["wanted"]).squeeze(1)
 
 
 def span_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
-    """log p of the wanted beginning and end [B,2]."""
+    """log p of the target's beginning and end [B,2]."""
     places = goal["wanted"].unsqueeze(1)
     return output.logits.float().log_softmax(1).gather(1, places).sum((1, 2))
 
 
 def cosine_score(output: Any, goal: Mapping[str, Tensor], how: Pooling | None = None) -> Tensor:
-    """The cosine of a text's vector, by default the mean state over real tokens, with another vector [B]."""
+    """The cosine of a text's vector (by default its mean state over real tokens) with another vector [B]."""
     return F.cosine_similarity(pool(output.hidden, goal["real"], how), goal["vector"], dim=-1)
 
 
 def untrained(loaded: Loaded, again: Callable[[Loaded], Subject]) -> Callable[[int], Subject]:
-    """The subject with new random weights, by seed."""
+    """Makes the subject with new random weights, by seed."""
 
     def make(seed: int) -> Subject:
         with torch.random.fork_rng():
@@ -85,7 +85,7 @@ def untrained(loaded: Loaded, again: Callable[[Loaded], Subject]) -> Callable[[i
 
 
 def reader_subject(loaded: TextEncoder, texts: Texts, others: Texts | None = None) -> Subject:
-    """An encoder of text; `others` are the second texts of pairs, or what a vector is compared with."""
+    """An encoder of text; `others` are the second texts of pairs, or texts to compare with."""
     rows, model = listed(texts), loaded.model
     seconds = listed(others, "second text") if others is not None else None
     bare = getattr(loaded.config, "head", "none") in ("none", "sentence")
@@ -117,7 +117,7 @@ def reader_subject(loaded: TextEncoder, texts: Texts, others: Texts | None = Non
 
 
 def writer_subject(loaded: LanguageModelPipeline, texts: Texts, targets: Texts | None = None) -> Subject:
-    """A language model; the target is what stands after the text."""
+    """A language model; the target is the continuation of the text."""
     rows, seconds = listed(texts), listed(targets, "target") if targets is not None else None
     prompts = [loaded.prompt_ids(text) for text in rows]
     after = loaded.tokenizer.encode_batch(seconds) if seconds is not None else [[] for _ in prompts]
@@ -160,7 +160,7 @@ def writer_subject(loaded: LanguageModelPipeline, texts: Texts, targets: Texts |
 
 
 def translation_subject(loaded: TranslationPipeline, texts: Texts, targets: Texts | None, **search: Any) -> Subject:
-    """A translator with the target that is given, or with the translation that wins."""
+    """A translator with the given target, or with its own best translation."""
     rows = listed(texts, "source")
     source_ids, tokenizer = loaded.source_tokenizer.encode_batch(rows), loaded.target_tokenizer
     decoded: dict[str, Any] = {}
@@ -226,7 +226,7 @@ def image_subject(loaded: ImageClassificationPipeline, images: Sequence[Any]) ->
 
 
 def _with_seconds(texts: Sequence[str], seconds: Sequence[str] | None) -> list[str]:
-    """For titles: each text, and the one that goes with it."""
+    """For titles: each text, and its second text or target."""
     if seconds is None or len(seconds) != len(texts):
         return list(texts)
     return [f"{first} / {second}" for first, second in zip(texts, seconds, strict=True)]
@@ -237,11 +237,11 @@ def _real(inputs: Mapping[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
 
 
 Answer = tuple[Callable[[Any, Mapping[str, Tensor]], Tensor] | None, dict[str, Tensor], dict[str, Any]]
-"""How the head's answer is scored, which answer is meant, and that answer in words."""
+"""How the head's answer is scored, which answer it is, and the answer in words."""
 
 
 def class_answer(loaded: Loaded, output: Any) -> Answer:
-    """The likeliest class, or the number of a regression; nothing where there is no head."""
+    """The most likely class, or the number of a regression; None without a head."""
     logits = output.logits
     if logits is None:
         return None, {}, {}
@@ -254,12 +254,12 @@ def class_answer(loaded: Loaded, output: Any) -> Answer:
 
 
 def token_answer(loaded: Loaded, wanted: Tensor) -> Answer:
-    """The wanted class or word [B,T] of each token, NOT_ASKED where none is meant."""
+    """The target class or word [B,T] of each token, NOT_ASKED where there is none."""
     named = [[loaded.answer_label(token) for token in row[row != NOT_ASKED].tolist()] for row in wanted]
     return token_score, {"wanted": wanted}, {"tokens": named}
 
 
 def span_answer(output: Any, real: Tensor) -> Answer:
-    """The likeliest beginning and end."""
+    """The most likely beginning and end."""
     places = output.logits.masked_fill(~real.unsqueeze(-1), -torch.inf).argmax(1)
     return span_score, {"wanted": places}, {"spans": places.tolist()}

@@ -1,4 +1,4 @@
-"""What a loaded model can do is declared where it is defined: a method marked with `@verb` is one of its verbs."""
+"""Declares what a loaded model can do: a method marked with `@verb` is one of its verbs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class NoSuchVerb(UsageError, AttributeError):
-    """The model cannot do what was asked of it; `hasattr` sees that as any missing attribute."""
+    """The model does not have the requested verb; for `hasattr` this is a missing attribute."""
 
 
 def verb(needs: str) -> Callable[[Function], Function]:
-    """A method is a verb; `needs` says what model has it, for the error of those that do not: "a language model"."""
+    """Mark a method as a verb; `needs` names the kind of model that has it, for errors: "a language model"."""
 
     def mark(function: Function) -> Function:
         function.verb_needs = needs  # type: ignore[attr-defined]
@@ -25,7 +25,7 @@ def verb(needs: str) -> Callable[[Function], Function]:
 
 
 def verbs_of(kind: type) -> dict[str, str]:
-    """The verbs of a class, and what each needs. A verb that a subclass overrides stays one."""
+    """The verbs of a class, and what each needs. An overridden verb stays a verb."""
     verbs: dict[str, str] = {}
     for parent in kind.__mro__:
         for name, member in vars(parent).items():

@@ -1,4 +1,4 @@
-"""Texts, or pairs of texts, to classes or to a number."""
+"""Classifies texts or pairs of texts, or gives them a number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ClassificationPipeline", "Classified"]
 
 
 class ClassificationPipeline(SentenceSimilarityPipeline):
-    """The names of the classes are those that the model was trained with."""
+    """The class names are those of training."""
 
     usage = 'echo "…" | regard classify FOLDER'
 
@@ -21,7 +21,7 @@ class ClassificationPipeline(SentenceSimilarityPipeline):
     def classify(
         self, texts: Sequence[str], others: Sequence[str] | None = None, *, rows: int = 32
     ) -> list[Classified]:
-        """The class of each text, or of each pair where `others` are given."""
+        """The class of each text, or of each pair if `others` are given."""
         if others is not None and len(texts) != len(others):
             raise DataError("the two lists differ in length", got=f"{len(texts)} and {len(others)}", expected="as many")
         results: dict[int, Classified] = {}

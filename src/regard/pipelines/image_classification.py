@@ -1,4 +1,4 @@
-"""Images to classes: files, or images that are open already."""
+"""Classifies images: files or open images."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from regard.pipelines._verbs import verb
 
 
 class ImageClassificationPipeline(Loaded):
-    """How images are prepared is stored with the model."""
+    """The settings for preparing images are stored with the model."""
 
     usage = "regard classify FOLDER image.png"
     accepts = ("image",)
@@ -30,16 +30,16 @@ class ImageClassificationPipeline(Loaded):
             raise ConfigError("the folder does not say how images are prepared", got=repr(said)[:80])
         form = ImageForm.parse(said, "how images are prepared")
         if form.channels != self.config.channels:
-            raise ConfigError("images are prepared for another model", got=f"{form.channels} channels")
+            raise ConfigError("the image settings do not fit the model", got=f"{form.channels} channels")
         return form
 
     @verb("a model with a classifier")
     def classify(self, images: Sequence[str | Path | Any], *, rows: int = 32) -> list[Classified]:
         """The class of each image."""
         if isinstance(images, (str, Path)):
-            raise UsageError("images are given as a list", got="one path", remedy="Put it into a list.")
+            raise UsageError("images must be a list", got="one path", remedy="Put it into a list.")
         if not self.config.n_labels:
-            raise UsageError("this encoder of images has no classifier", remedy="Use embed(), or fine-tune it.")
+            raise UsageError("this image encoder has no classifier", remedy="Use embed(), or fine-tune it.")
         results: list[Classified] = []
         extra = self.stored.extra
         names = class_names(extra, self.config.n_labels)

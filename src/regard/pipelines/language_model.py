@@ -1,4 +1,4 @@
-"""Text that goes on: a prompt in, what the model writes after it out."""
+"""Generates text: takes a prompt and returns its continuation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NONE = -1
 
 @dataclass(frozen=True)
 class Written:
-    """What was written after one prompt; `finished` is False where the length ran out before the end token came."""
+    """The continuation of one prompt; `finished` is False if the length limit came before the end token."""
 
     prompt: str
     text: str
@@ -30,11 +30,11 @@ class Written:
     finished: bool
     tokens: list[int] = field(repr=False)
     full: bool = False
-    """True where the model's positions ended before `max_tokens` were written."""
+    """True if the model's positions ended before `max_tokens` were generated."""
 
 
 class LanguageModelPipeline(Generates):
-    """Goes on from prompts; a batch of prompts of any lengths gives what each gives alone."""
+    """Continues prompts; in a batch of any lengths, each prompt gets the same result as alone."""
 
     usage = 'regard generate FOLDER --prompt "…"'
 
@@ -50,21 +50,20 @@ class LanguageModelPipeline(Generates):
         on_progress: Callable[[int, int], None] | None = None,
         **search: Any,
     ) -> list[Written]:
-        """What comes after each prompt, by the model's own `Search` options and those given here.
+        """The continuation of each prompt, by the model's stored `Search` options and those given here.
 
-        `max_tokens` new ones at most: as stored with the model, or 100. A temperature, top_k, top_p or min_p means
-        sampling. `first` numbers the first prompt, which sampling depends on. `on_text` is given each new piece of text
-        as it is written, for a single prompt. `on_progress` is told how many more prompts, and tokens, are done.
+        It has at most `max_tokens` new tokens: as stored with the model, or 100. A temperature, top_k, top_p or min_p
+        turns on sampling. `first` is the number of the first prompt, on which sampling depends. `on_text` gets each new
+        piece of text while it is generated, for a single prompt. `on_progress` gets the numbers of prompts and tokens
+        done since its last call.
         """
         check_texts(prompts)
         if on_text is not None and len(prompts) != 1:
-            raise UsageError("only one prompt can be written as it comes", got=f"{len(prompts)} prompts")
+            raise UsageError("only one prompt can be streamed", got=f"{len(prompts)} prompts")
         max_tokens = max_tokens or self.stored.search.max_length or 100
         options = self._options(search, max_tokens)
         if on_text is not None and options.beam > 1 and not options.sample:
-            raise UsageError(
-                "a beam search cannot be shown as it writes", got=f"beam {options.beam}", remedy="Set beam 1."
-            )
+            raise UsageError("a beam search cannot be streamed", got=f"beam {options.beam}", remedy="Set beam 1.")
         encoded = [self.prompt_ids(prompt) for prompt in prompts]
         self._check_room(encoded)
         results: list[Written | None] = [None] * len(prompts)
@@ -89,7 +88,7 @@ class LanguageModelPipeline(Generates):
         return [written.text for written in self.generate(inputs, **search)]
 
     def prompt_ids(self, prompt: str) -> list[int]:
-        """The tokens of a prompt, after the beginning token where the model knows and wants it."""
+        """The tokens of a prompt, after the beginning token if the model uses one."""
         (ids,) = self.tokenizer.encode_batch([prompt])
         bos = self._special("bos")
         if (self.stored.extra.get("begin") or not ids) and bos != _NONE:
@@ -110,14 +109,14 @@ class LanguageModelPipeline(Generates):
     ) -> list[tuple[list[int], float, bool]]:
         """For each row of ids: the new ids, their log-probability, and whether the end token came.
 
-        `show` is given each new id as it comes, of whichever row."""
+        `show` gets each new id of any row as it comes."""
         decoded = decode(
             self.decodable((options.max_length or options.max_extra) * len(rows) * options.beam),
             {},
             options,
             bos=[row[0] for row in rows],
             eos=self._ends(),
-            pad=_NONE,  # padding is a token like any other to a model that writes on
+            pad=_NONE,  # for a language model padding is a token like any other
             lengths=torch.tensor([len(row) - 1 for row in rows]),
             prefixes=[list(row[1:]) for row in rows],
             rows=numbers,
@@ -127,15 +126,15 @@ class LanguageModelPipeline(Generates):
         return [(best.tokens[len(row) - 1 :], best.log_prob, best.finished) for row, best in pairs]
 
     def subject(self, inputs: Any, target: Any = None, **_: Any) -> Subject:
-        """The target is what stands after the text."""
+        """The target is the continuation of the text."""
         return subjects.writer_subject(self, inputs, target)
 
     def check_fits(self, ids: Sequence[int]) -> None:
-        """Refuse what is longer than the model's positions."""
+        """Refuse a text that is longer than the model's positions."""
         check_length(len(ids), getattr(self.model, "longest", None), "the text")
 
     def perplexity(self, text: str, *, context: int | None = None) -> float:
-        """exp of the mean loss of the text's tokens, read in stretches of `context` tokens."""
+        """exp of the mean loss of the text's tokens, read in windows of `context` tokens."""
         ids = torch.tensor(self.prompt_ids(text))
         if len(ids) < 2:
             raise DataError(
@@ -163,14 +162,14 @@ class LanguageModelPipeline(Generates):
         for number, ids in enumerate(encoded, start=1):
             if longest is not None and len(ids) >= longest:
                 raise LengthError(
-                    f"prompt {number} leaves no room to write",
+                    f"prompt {number} leaves no room for new tokens",
                     got=f"{len(ids)} tokens",
                     expected=f"fewer than the model's {longest}",
                     remedy="Shorten the prompt.",
                 )
 
     def _continued(self, prompt: list[int], tokens: list[int]) -> str:
-        """The text of the new tokens: what the whole has more than the prompt, since pieces may join at the seam."""
+        """The text of the new tokens: the text of all tokens minus the prompt, since tokens may join at the border."""
         before, whole = self.tokenizer.decode(prompt), self.tokenizer.decode([*prompt, *tokens])
         return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(tokens)
 
@@ -181,7 +180,7 @@ class LanguageModelPipeline(Generates):
             nonlocal shown
             new.append(token)
             text = self._continued(prompt, new)
-            # A character of several tokens shows as a replacement character until it is whole.
+            # A character of several tokens is a replacement character until it is complete.
             if text.startswith(shown) and not text.endswith("\ufffd"):
                 on_text(text[len(shown) :])
                 shown = text
@@ -196,7 +195,7 @@ class LanguageModelPipeline(Generates):
         return _NONE if token is None else int(token)
 
     def _ends(self) -> list[int]:
-        """The end tokens; models that take turns in a conversation have several."""
+        """The end tokens; chat models have several."""
         known = self.stored.extra.get("tokens", {}).get("eos")
         return [int(token) for token in known] if isinstance(known, list) else [self._special("eos")]
 

@@ -1,4 +1,4 @@
-"""Words for gaps: "Paris is the [MASK] of France." and what may stand there."""
+"""Fills masked words: "Paris is the [MASK] of France."."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ GAP = "[MASK]"
 
 @dataclass(frozen=True)
 class Filling:
-    """One word that may stand in one gap."""
+    """A candidate word for one gap."""
 
     token: str
     probability: float
     text: str
-    """The whole text with this word in the gap, and other gaps as they were."""
+    """The whole text with this word in the gap; other gaps stay."""
 
 
 class MaskedLmPipeline(SentenceSimilarityPipeline):
-    """Fills gaps; it is an encoder too, so it can embed."""
+    """Fills gaps; it is an encoder too, so it has `embed`."""
 
     usage = 'regard fill FOLDER "… [MASK] …"'
 
     @verb("a masked language model")
     def fill(self, texts: Sequence[str], *, top: int = 5) -> list[list[list[Filling]]]:
-        """For each text, for each of its gaps, the `top` most probable words."""
+        """The `top` most probable words for each gap of each text."""
         check_texts(texts)
         return [self._fill(text, top) for text in texts]
 
     def head_answer(self, output: Output, inputs: Mapping[str, torch.Tensor]) -> subjects.Answer:
-        """The likeliest word in each gap; without a gap, every token where it stands."""
+        """The most likely word in each gap; without a gap, every token of the text."""
         ids, real = inputs["input_ids"], inputs["attention_mask"].bool()
         gaps = ids == self.tokenizer.mask
         assert output.logits is not None
@@ -52,7 +52,7 @@ class MaskedLmPipeline(SentenceSimilarityPipeline):
         return self.tokenizer.tokens([number])[0]
 
     def whole_inputs(self, texts: Sequence[str], others: Sequence[str] | None = None) -> dict[str, torch.Tensor]:
-        """Tensors of texts whose gaps are gaps; of pairs as any encoder reads them."""
+        """Tensors of texts, with mask tokens for gaps; pairs are read as by any encoder."""
         if others is not None:
             return super().whole_inputs(texts, others)
         ids, mask = pad([self._ids(text.split(GAP)) for text in texts], value=self.tokenizer.pad)
@@ -60,7 +60,7 @@ class MaskedLmPipeline(SentenceSimilarityPipeline):
         return {"input_ids": ids, "attention_mask": mask, "token_type_ids": torch.zeros_like(ids)}
 
     def _ids(self, parts: Sequence[str]) -> list[int]:
-        """The tokens of a text with gaps between its parts."""
+        """The tokens of a text with mask tokens between its parts."""
         tokenizer = self.tokenizer
         ids = [tokenizer.cls]
         for number, part in enumerate(tokenizer.encode_batch(list(parts))):
@@ -71,7 +71,7 @@ class MaskedLmPipeline(SentenceSimilarityPipeline):
         tokenizer, parts = self.tokenizer, text.split(GAP)
         if len(parts) < 2:
             raise UsageError(
-                f"there is no {GAP} to fill", got=text[:60], remedy=f"Write {GAP} where a word is missing."
+                f"the text has no {GAP}", got=text[:60], remedy=f"Write {GAP} in place of the missing word."
             )
         ids = self._ids(parts)
         check_length(len(ids), self.model.longest, "the text")

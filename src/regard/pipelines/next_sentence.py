@@ -1,4 +1,4 @@
-"""Whether one text follows another (BERT's second training task)."""
+"""Predicts whether one text follows another (BERT's second training task)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about a text, answered by a stretch of it; long texts are read in overlapping windows."""
+"""Answers questions about a text with a span of it; long texts are read in overlapping windows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from regard.tasks.question_answering import Answer, answers
 
 
 class QuestionAnsweringPipeline(SentenceSimilarityPipeline):
-    """How long a window, an overlap and an answer may be is stored with the model."""
+    """The lengths of windows, overlaps and answers are stored with the model."""
 
     usage = 'regard answer FOLDER --question "…" --context FILE'
     n_cut_questions: int = 0
-    """How many questions so far had more than `longest_question` tokens, and were cut; contexts are read whole."""
+    """How many questions so far had more than `longest_question` tokens and were cut; contexts are read in full."""
     longest_question: int = LONGEST_QUESTION
 
     def head_answer(self, output: Output, inputs: Mapping[str, torch.Tensor]) -> subjects.Answer:
@@ -34,7 +34,7 @@ class QuestionAnsweringPipeline(SentenceSimilarityPipeline):
 
     @verb("a question answering model")
     def answer(self, questions: Sequence[str], contexts: Sequence[str], *, rows: int = 16) -> list[Answer]:
-        """The answer to each question by the context in its place; "" where the model finds none."""
+        """The answer to each question from its context; "" if there is none."""
         check_texts(questions)
         check_texts(contexts)
         if len(questions) != len(contexts):

@@ -1,5 +1,5 @@
-"""Sentences as vectors of length 1: the mean of an encoder's states over the real tokens, unless its folder says
-otherwise; likeness is their cosine.
+"""Sentence embeddings of length 1: the mean of an encoder's states over the real tokens, unless its folder says
+otherwise; similarity is their cosine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from regard.pipelines._verbs import verb
 
 
 class SentenceSimilarityPipeline(TextEncoder):
-    """Any encoder of text can do this; one that was trained for it does it well."""
+    """Any text encoder can do this; one that was trained for it does it well."""
 
     usage = 'regard similar FOLDER "…" "…"'
 
@@ -25,7 +25,7 @@ class SentenceSimilarityPipeline(TextEncoder):
     def embed(
         self, texts: Sequence[str], *, rows: int = 32, on_progress: Callable[[int, int], None] | None = None
     ) -> Tensor:
-        """One vector of length 1 a text [N,D]. `on_progress` is told how many more texts, and tokens, are done."""
+        """One vector of length 1 per text [N,D]. `on_progress` gets the numbers of texts and tokens done since."""
         every: Tensor | None = None
         how = getattr(self.config, "pooling", None)
         for places, inputs, output in self.outputs(texts, rows=rows):
@@ -39,7 +39,7 @@ class SentenceSimilarityPipeline(TextEncoder):
 
     @verb("an encoder")
     def similar(self, texts: Sequence[str], others: Sequence[str], *, rows: int = 32) -> list[float]:
-        """The cosine of each text and the other in its place."""
+        """The cosine of each text with the other text at the same index."""
         if len(texts) != len(others):
             raise DataError("the two lists differ in length", got=f"{len(texts)} and {len(others)}", expected="as many")
         both = self.embed([*texts, *others], rows=rows)

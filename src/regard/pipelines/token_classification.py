@@ -1,4 +1,4 @@
-"""A class for each token of a text: names, parts of speech."""
+"""Classifies each token of a text, for example names or parts of speech."""
 
 from __future__ import annotations
 

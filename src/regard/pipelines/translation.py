@@ -1,4 +1,4 @@
-"""A translation model with its vocabularies: text in, text out, and what it looked at."""
+"""A translation model with its tokenizers: translates text, and shows the attention."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from regard.store import StoredModel
 
 @dataclass(frozen=True)
 class Translation:
-    """One translation of one line; `score` is what the search ranked by."""
+    """One translation of one line; `score` is what the search ranks by."""
 
     text: str
     score: float
@@ -44,7 +44,7 @@ class TranslationPipeline(Generates):
         super().__init__(stored)
         tokens = stored.extra.get("tokens", {})
         own = stored.target_tokenizer.specials if stored.target_tokenizer else Specials()
-        # Marian begins to write with its padding token, which only its configuration says.
+        # Marian begins the target with its padding token; only its configuration says so.
         self._bos = _first(tokens.get("decoder_start"), tokens.get("bos"), own.bos)
         self._eos = _first(tokens.get("eos"), own.eos)
         self._pad = _first(tokens.get("pad"), own.pad)
@@ -87,9 +87,9 @@ class TranslationPipeline(Generates):
     ) -> list[list[Translation]]:
         """The `nbest` translations of each line, best first. An empty line stays empty.
 
-        `rows` lines are decoded together. `first` is the number of the first line, which sampling depends on: a text
-        that is translated in parts gives what it gives whole. `on_progress` is told how many more lines, and
-        tokens, are done; the tokens of a beam search are certain at its end only, and are not told.
+        `rows` lines are decoded together. `first` is the number of the first line, on which sampling depends: a text
+        that is translated in parts gives the same result as the whole. `on_progress` gets the numbers of lines and
+        tokens done since its last call; a beam search reports no tokens, since they are certain only at its end.
         """
         if isinstance(lines, str):
             raise UsageError("translate takes a list of lines", got="one string", remedy="Put it into a list.")
@@ -98,8 +98,8 @@ class TranslationPipeline(Generates):
         _check_source(encoded, options.max_source, first)
         begun = self.target_tokenizer.encode_batch(list(prefixes)) if prefixes is not None else None
         results: list[list[Translation]] = [[Translation("", 0.0, 0.0, [])] for _ in lines]
-        # Neighbours in length share a batch; results go back to their own places.
         model = self.decodable(sum(map(len, encoded)) * options.beam)
+        # Lines of similar length share a batch; results are put back in order.
         full = sorted((i for i, line in enumerate(lines) if line.strip()), key=lambda i: len(encoded[i]))
         for start in range(0, len(full), rows):
             chosen = full[start : start + rows]
@@ -122,14 +122,14 @@ class TranslationPipeline(Generates):
         pieces: bool = False,
         **search: Any,
     ) -> Alignment:
-        """What each target word looked at: of your target, of tokens written before, or of the beam that wins now.
+        """The attention of each target word: of a given target, of tokens generated before, or of the best beam.
 
-        With `pieces` the tokens are not put together to words.
+        With `pieces` the tokens are not merged into words.
         """
         (ids,) = self.source_tokenizer.encode_batch([source])
         if not ids:
             raise UsageError("there is nothing to align", got="an empty source")
-        if tokens is None:  # what was translated already is not too long to look at
+        if tokens is None:  # tokens that were translated already are not too long
             _check_source([ids], search.get("max_source", self.stored.search.max_source), 0)
         if tokens is not None:
             written = tokens
@@ -143,7 +143,7 @@ class TranslationPipeline(Generates):
             self.model(inputs, mask, torch.tensor([[self._bos, *written]]))
         if not record.sites:
             raise UsageError("this model has no attention to look at", got=f"a {self.stored.name} without attention")
-        # The recurrent aligner is called once a step; its rows are put together in order.
+        # A recurrent model calls its attention once per step; the rows are joined in order.
         sites = {
             site: torch.cat([entry.weights[0] for entry in record.calls(site) if entry.weights is not None], dim=1)
             for site in record.sites
@@ -160,11 +160,11 @@ class TranslationPipeline(Generates):
         return by_words(seen, source_words, [*tokenizer.words(written), ("</s>", [len(written)])], sites)
 
     def subject(self, inputs: Any, target: Any = None, **search: Any) -> Subject:
-        """The target is a translation of your own; left out, the one that the search finds."""
+        """The target is a given translation, or by default the result of the search."""
         return subjects.translation_subject(self, inputs, target, **search)
 
     def sides(self, source: list[list[int]], written: list[list[int]]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Source tokens and which are real; what the decoder reads; what it should write (−100: nothing)."""
+        """Source tokens and their mask; decoder inputs; labels (−100: none)."""
         tokens, mask = self._source(source)
         read, _ = pad([[self._bos, *row] for row in written], value=self._pad)
         wanted, _ = pad([[*row, self._eos] for row in written], value=-100)
@@ -223,7 +223,7 @@ def _check_source(rows: Sequence[list[int]], most: int, first: int) -> None:
 
 
 def _first(*ids: int | None) -> int:
-    """The first special token that there is, −1 where there is none."""
+    """The first special token that exists, or −1."""
     return next((number for number in ids if number is not None), -1)
 
 

@@ -1,7 +1,7 @@
-"""One training job: what every task's training shares, with what differs taken from its `Setup`.
+"""One training job: what all tasks share; what differs comes from the task's `Setup`.
 
-A run calls it three times: to make it (which checks all that can be checked without reading data), for the files that
-it depends on, and to prepare. What comes back is plain: a configuration, batches, and what to do with a model.
+A run uses it three times: to make it (which checks all that can be checked without reading data), to list the files it
+depends on, and to prepare. The result is plain: a configuration, batches, and functions to validate and store a model.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MODELS = "regard.models"
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is left to do: make a model of this configuration, train it on the batches, validate it, store it."""
+    """What remains: make a model of this configuration, train it on the batches, validate it, store it."""
 
     model_name: str
     config: Config
@@ -46,7 +46,7 @@ class Prepared:
     batches: Callable[[nn.Module], Data]
     validate: Callable[[nn.Module], dict[str, float]] | None
     direction: Direction
-    """Which way `training.metric` is better."""
+    """Whether `training.metric` should be high or low."""
     stored: Callable[[nn.Module], StoredModel]
 
 
@@ -62,13 +62,13 @@ class Job:
         self.directions = {**self.task.directions, **directions_of(self.evaluators)}
 
     def files(self) -> list[Path]:
-        """What the data is made from; a run goes on only while these are the same."""
+        """The files that the data is made from; a run resumes only if they are unchanged."""
         return self.setup.files()
 
     def prepare(self, folder: Path, say: Say, show: Say | None = None) -> Prepared:
-        """Make the vocabulary and encode the data into the folder, or open what an earlier part of the run made.
+        """Make the vocabulary and encode the data into the folder, or open what an earlier start of the run made.
 
-        `show` is given a few held-out inputs with what the model makes of them, at each validation.
+        `show` gets a few held-out inputs with the model's outputs, at each validation.
         """
         setup = self.setup
         setup.tokenizer, setup.target_tokenizer = self._tokenizers(folder)
@@ -104,7 +104,7 @@ class Job:
     def _validate(
         self, model: nn.Module, held_out: Any, stored: Callable[[nn.Module], StoredModel], show: Say | None
     ) -> dict[str, float]:
-        """Numbers about the held-out data, "loss" among them; they do not depend on how it is batched."""
+        """Metrics on the held-out data, "loss" among them; they do not depend on batching."""
         measured = Measured()
         for batch in self.setup.batches(held_out, shuffle=False).epoch(0):
             measured.add(self.task.measure(model, batch))
@@ -119,21 +119,21 @@ class Job:
         return numbers
 
     def _check_model(self) -> None:
-        """A misspelt option, or a text longer than the model reads, is told before anything is prepared."""
+        """Report a misspelt option, or a length beyond the model's limit, before anything is prepared."""
         model, wanted = lookup.find(MODELS, self.setup.model_name), self.recipe.model
         if self.start is not None and (wanted.size is not None or wanted.name not in (None, self.start.name)):
             raise ConfigError(
-                "a model to start from has a name and a size already",
+                "model.start already sets the name and the size of the model",
                 got=f"model.start {wanted.start} ({self.start.name}), name {wanted.name}, size {wanted.size}",
                 remedy="Leave model.name and model.size out.",
             )
-        # What only the data can say, such as the size of a vocabulary, may still be missing.
+        # Fields that only the data determines, such as the size of a vocabulary, may still be missing.
         missing = {name: (Any, None) for name, field in model.Config.model_fields.items() if field.is_required()}
         partial = create_model(model.Config.__name__, __base__=model.Config, **cast(Any, missing))
         self._check_length(self._config({}, kind=cast(type[Config], partial)))
 
     def _config(self, sizes: Mapping[str, Any], *, kind: type[Config] | None = None) -> Config:
-        """A named size, or the model to start from; then the recipe's options; then what task and data decide."""
+        """A named size or the model to start from, then the recipe's options, then what task and data determine."""
         before = self.start.config.model_dump() if self.start is not None else {}
         options = {**before, **self.recipe.model.options, **self.setup.fixed_options(), **self._max_len(), **sizes}
         size = self.recipe.model.size
@@ -156,7 +156,7 @@ class Job:
             )
 
     def _vocabulary_sizes(self) -> dict[str, int]:
-        """The sizes of vocabularies; those that came with the model to start from are in its configuration."""
+        """The sizes of vocabularies; those of a model to start from are in its configuration."""
         source, target = self.setup.tokenizer, self.setup.target_tokenizer
         if source is None or target is None or (self.start is not None and source is self.start.source_tokenizer):
             return {}
@@ -169,7 +169,7 @@ class Job:
         return {name: size for name, size in sizes.items() if name in known}
 
     def _tokenizers(self, folder: Path) -> tuple[Tokenizer | None, Tokenizer | None]:
-        """Those of the model to start from; else what the run made before, or makes now of the texts."""
+        """The tokenizers of the model to start from; else those that the run made before, or makes from the texts."""
         start, texts = self.start, self.setup.texts()
         if start is not None and start.source_tokenizer is not None and start.target_tokenizer is not None:
             return start.source_tokenizer, start.target_tokenizer
@@ -179,7 +179,7 @@ class Job:
         for side, read_texts in texts.items():
             place = folder / ("tokenizer.json" if side == "source" else f"{side}_tokenizer.json")
             if not place.exists():
-                # The library that learns reads the texts in a thread of its own.
+                # The tokenizer library reads the texts in another thread.
                 self._learn(here(read_texts())).save(place)
             made[side] = Tokenizer.load(place)
         first = next(iter(made.values()))

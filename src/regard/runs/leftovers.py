@@ -1,4 +1,4 @@
-"""What a killed run leaves behind: files that were being written, checkpoints that were being removed."""
+"""Removes what a killed run leaves behind: half-written files and half-removed checkpoints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from regard.training import checkpoint
 
 
 def sweep(out: Path) -> None:
-    """Remove them from a run's folder; the caller holds its lock, so nobody is writing."""
+    """Clean a run's folder; the caller holds its lock, so nobody is writing."""
     for place in (out, out / "data", out / "data" / "train", out / "data" / "validation"):
         for path in place.glob(".*.part"):
             path.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""One run at a time in a folder: two that write the same checkpoints would destroy each other's.
+"""Allows one run at a time in a folder: two runs would overwrite each other's checkpoints.
 
-The lock belongs to the process, not to the file: it is gone when the process is, however that ended.
+The lock belongs to the process, not to the file: it ends with the process, however that ended.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from regard.core.errors import DataError
 
 try:
     import fcntl
-except ImportError:  # no such locks on this system; runs are then kept apart by their user
+except ImportError:  # this system has no such locks; users must keep runs apart themselves
     fcntl = None  # type: ignore[assignment]
 
 NAME = ".lock"
@@ -25,7 +25,7 @@ NAME = ".lock"
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock; where another process does, say which."""
+    """Hold the folder's lock; if another process holds it, the error names that process."""
     folder.mkdir(parents=True, exist_ok=True)
     if fcntl is None:
         yield

@@ -1,4 +1,4 @@
-"""Where a run's recipe stood, kept in its folder: a recipe's paths may be relative, and the folder may be moved."""
+"""Stores where a run's recipe was: a recipe's paths may be relative, and the run's folder may be moved."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _FILE = "origin.json"
 
 
 def write_origin(out: Path, folder: Path) -> None:
-    """Keep the recipe's folder and where the command was given."""
+    """Store the recipe's folder and the working directory."""
     with weights.replacing(out / "data" / _FILE) as file:
         file.write((json.dumps([str(folder), str(Path.cwd())]) + "\n").encode())
 
 
 def origins(out: Path) -> list[Path]:
-    """Folders that the paths of a run's recipe may be relative to, the likeliest first."""
+    """The folders to which the paths of a run's recipe may be relative, the most likely first."""
     try:
         known = json.loads((out / "data" / _FILE).read_text())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Recipes from files and mappings, each with its task's own `data` section and defaults."""
+"""Reads recipes from files and mappings, each with its task's own `data` section and defaults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JOBS = "regard.runs.jobs"
 
 
 def parse_recipe(data: Mapping[str, Any], where: str = "recipe") -> Recipe:
-    """The recipe, with the task's defaults where it says nothing."""
+    """The recipe, with the task's defaults for what it leaves out."""
     task = data.get("task", "translation")
     if task not in lookup.names(JOBS):
         raise UnknownName(f"task in {where}", task, lookup.names(JOBS))
@@ -26,7 +26,7 @@ def parse_recipe(data: Mapping[str, Any], where: str = "recipe") -> Recipe:
 
 
 def read_recipe(path: str | Path, changes: Mapping[str, str] | None = None) -> Recipe:
-    """The recipe in a file, with changes such as {"training.lr": "1e-3"} on top."""
+    """The recipe in a file, with changes such as {"training.lr": "1e-3"} applied."""
     return parse_recipe(configs.override(configs.read_config(path), changes or {}), str(path))
 
 
@@ -39,7 +39,7 @@ def _with_defaults(data: Mapping[str, Any], defaults: Mapping[str, Mapping[str, 
     filled = dict(data)
     for section, values in defaults.items():
         given = filled.get(section, {})
-        # A model to start from is what it is; and what is no mapping is for `parse` to refuse.
+        # A model to start from needs no default name or size; `parse` will refuse a section that is not a mapping.
         if isinstance(given, Mapping) and given.get("start") is None:
             filled[section] = {**values, **given}
     return filled

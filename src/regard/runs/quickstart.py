@@ -1,6 +1,6 @@
-"""The quickstart: a small Transformer learns dates and numbers in twelve languages, from a corpus made on the spot.
+"""The quickstart: a small Transformer learns dates and numbers in twelve languages, from a generated corpus.
 
-Nothing is downloaded. The test set holds values (days, numbers) that occur nowhere in training, in any language.
+Nothing is downloaded. The test set holds values (days, numbers) that do not occur in training, in any language.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TRAIN, VALIDATION, TEST = 300_000, 500, 2_000
 
 @dataclass(frozen=True)
 class Exact:
-    """The share of held-out expressions that were translated exactly, in all and by kind and language."""
+    """The share of held-out expressions that were translated exactly: overall, by kind and by language."""
 
     all: float
     by_kind: dict[str, float]
@@ -34,7 +34,7 @@ class Exact:
 
 
 def recipe(folder: Path) -> dict[str, Any]:
-    """The run as a recipe like any other."""
+    """The recipe of the run."""
     return {
         "data": {
             "train": {"tsv": str(folder / "train.tsv")},
@@ -48,7 +48,7 @@ def recipe(folder: Path) -> dict[str, Any]:
                 "order": "pre", "dropout": 0.0, "share": "none",
             },
         },
-        # Many small updates: at equal time, batches of 1,024 tokens reached 92 % where these reach 96 %.
+        # Many small updates: in the same time, batches of 1,024 tokens reached 92 % where these reach 96 %.
         "training": {
             "max_steps": 4200, "tokens_per_batch": 640, "lr": 3e-3, "warmup": 300, "schedule": "linear",
             "label_smoothing": 0.0, "clip": 1.0, "validate_every": 4200, "log_every": 20, "checkpoint_every": 700,
@@ -72,7 +72,7 @@ def held_out(count: int) -> list[Example]:
 
 
 def evaluate(model: Translator, count: int = TEST) -> Exact:
-    """Exact matches on expressions whose values were never seen. A language counts where it is read or written."""
+    """Exact matches on expressions with unseen values. A language counts on the source and on the target side."""
     examples = held_out(count)
     written = model.translate([example.source for example in examples])
     right, total = Counter[str](), Counter[str]()

@@ -1,7 +1,7 @@
 """A recipe: task, data, model and training as one YAML file.
 
-A recipe is data, not code. `$REGARD_DATA` and other variables in its paths are filled in. What it leaves out has
-defaults; what it misspells is refused. What its `data` section holds is said by its task: the file of that name in
+A recipe is data, not code. `$REGARD_DATA` and other variables in its paths are expanded. Missing values get defaults;
+unknown keys are refused. The contents of its `data` section are defined by its task: the file with the task's name in
 `runs/jobs/`.
 """
 
@@ -20,7 +20,7 @@ class ModelChoice(Config):
     name: str | None = Field(None, description="a file of regard/models; by default the task's usual model")
     size: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
-    start: str | None = Field(None, description="a model folder whose weights and vocabulary to go on from")
+    start: str | None = Field(None, description="a model folder whose weights and vocabulary to start from")
 
 
 class Recipe(Config):
@@ -35,7 +35,7 @@ class Recipe(Config):
 
 
 def differences(before: Recipe, now: Recipe) -> dict[str, str]:
-    """Dotted names of what differs, and how."""
+    """The differences, by dotted name, as text."""
 
     def flat(data: Any, name: str = "") -> dict[str, Any]:
         if isinstance(data, dict):

@@ -1,7 +1,7 @@
-"""One training run in one folder: prepare the data, train, keep the best.
+"""One training run in one folder: prepare the data, train, keep the best model.
 
-What is trained, and on what, is a `Job`. The resolved recipe and sums of the data files are kept in the folder, and it
-goes on only with what it was begun with.
+A `Job` defines what is trained, and on what. The resolved recipe and checksums of the data files are stored in the
+folder, and the run resumes only with the same recipe and files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from regard.training.distributed import join_world
 from regard.training.engine import Engine
 from regard.training.progress import Progress
 
-# How long a run goes on and how often it says so may change between its parts; what it computes may not.
+# A resumed run may change how long it trains and how often it reports, but not what it computes.
 _MAY_CHANGE = {f"training.{name}" for name in ("max_steps", "max_epochs", "patience", "log_every", "checkpoint_every")}
 _START_FILES = (
     "config.json", "generation_config.json", "preprocessor_config.json", "sentence_bert_config.json", "modules.json",
@@ -44,7 +44,7 @@ _START_FILES = (
     "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "*.model", "*.spm", "*.safetensors",
     "*.safetensors.index.json",
 )  # fmt: skip
-"""What is read of a folder to start from."""
+"""The files that are read from a folder to start from."""
 
 
 class Run:
@@ -54,12 +54,12 @@ class Run:
         self.world = join_world()
         self.recipe, self.out, self.quiet = recipe, out, quiet or not self.world.first
         self.folder = (folder or Path()).absolute()
-        """Where the recipe stands; its paths may be relative to that."""
+        """The recipe's folder; its paths may be relative to it."""
 
     def train(self) -> Path:
         """Prepare, train, average and save; the folder then holds the finished model.
 
-        Of several processes the first prepares the data and writes, and the others open what it made."""
+        With several processes, the first prepares the data and writes, and the others open what it made."""
         with locked(self.out) if self.world.first else nullcontext(), relative_to(self.folder):
             if self.world.first:
                 sweep(self.out)
@@ -89,7 +89,7 @@ class Run:
         return self.out
 
     def _fit(self, model: nn.Module, prepared: Prepared) -> None:
-        """A model that is not trained by gradients: it sees the data once."""
+        """Fit a model that is not trained by gradients: it reads the data once."""
         assert isinstance(model, Fitted)
         model.fit(prepared.batches(model).epoch(0))
         if prepared.validate is not None:
@@ -115,14 +115,14 @@ class Run:
             return
         if progress.best is None:
             if prepared.validate is not None:
-                self._say(f"no validation gave a {self.recipe.training.metric} that is a number; kept the last weights")
+                self._say(f"{self.recipe.training.metric} was never a number in validation; kept the last weights")
             with engine.average.in_place_of(model):
                 save_model(self.out, prepared.stored(model))
         if self.recipe.training.average > 1 and (progress.best is not None or prepared.validate is None):
             self._average(prepared, model, progress)
 
     def _claim(self, files: Sequence[Path]) -> None:
-        """Begin a folder, or go on in one that was begun with the same recipe."""
+        """Start in a new folder, or resume in one that was started with the same recipe."""
         known = self.out / "recipe.json"
         if known.exists():
             before = parse_recipe(configs.read_config(known), str(known))
@@ -135,7 +135,7 @@ class Run:
                     got=", ".join(changed),
                     remedy="Give another --out, or remove the folder.",
                 )
-            if changed:  # nothing was trained yet: only the prepared data has to go
+            if changed:  # nothing was trained yet, so only the prepared data must be removed
                 shutil.rmtree(self.out / "data", ignore_errors=True)
         self._check_files(files)
         self.out.mkdir(parents=True, exist_ok=True)
@@ -148,16 +148,16 @@ class Run:
         write_origin(self.out, self.folder)
 
     def _check_files(self, files: Sequence[Path]) -> None:
-        """Data that was prepared from other contents of the same files is prepared again, or refused."""
+        """If the contents of the data files have changed, prepare the data again, or refuse to resume."""
         paths = [*files, *_parts(self.recipe.model.start)]
         sums = json.dumps({str(path): manifest.digest(path) for path in paths if path.is_file()}, indent=1)
         known = self.out / "data" / "inputs.json"
-        # Files that were moved are the same files.
+        # Moved files count as the same files.
         if known.exists() and _sums(known) != list(json.loads(sums).values()):
             if checkpoint.listing(self.out / "checkpoints"):
                 raise DataError(
-                    "the training files are not those that this run began with",
-                    remedy="Bring them back, or give another --out.",
+                    "the training files have changed since this run was started",
+                    remedy="Restore them, or give another --out.",
                 )
             shutil.rmtree(self.out / "data")
         known.parent.mkdir(parents=True, exist_ok=True)
@@ -165,11 +165,11 @@ class Run:
             file.write(sums.encode())
 
     def _average(self, prepared: Prepared, model: nn.Module, progress: Progress) -> None:
-        """Average the last checkpoints; where there is validation, keep the average if that says it is better."""
+        """Average the last checkpoints; with validation, keep the average only if it is better."""
         averaged = average_checkpoints(self.out / "checkpoints", progress.validated, self._say)
         if averaged is None:
             instead = "last weights" if progress.best is None else "single best"
-            self._say(f"there are not two checkpoints to average; kept the {instead}")
+            self._say(f"there are fewer than two checkpoints to average; kept the {instead}")
             return
         mean, count = averaged
         weights.load_into(model, mean)
@@ -190,12 +190,12 @@ class Run:
 
 
 def _show(text: str) -> None:
-    """Beside the log, above its bar where it has one."""
+    """Print beside the log, above its bar if it has one."""
     print(text, file=sys.stderr, flush=True)
 
 
 def _sums(place: Path) -> list[str] | None:
-    """The sums in a file of sums; None where it is damaged."""
+    """The checksums in a file; None if it is damaged."""
     try:
         return list(json.loads(place.read_text()).values())
     except (ValueError, AttributeError):
@@ -203,15 +203,15 @@ def _sums(place: Path) -> list[str] | None:
 
 
 def _asks_for_a_tokenizer(recipe: Recipe) -> bool:
-    """Whether the recipe says another one than the task's usual."""
+    """Whether the recipe sets a tokenizer other than the task's default."""
     field = type(recipe.data).model_fields.get("tokenizer")
     return field is not None and getattr(recipe.data, "tokenizer", None) != field.get_default(call_default_factory=True)
 
 
 def take_over(model: nn.Module, start: StoredModel) -> str:
-    """Give the model the weights of the one to start from; what only one of the two has is told.
+    """Load the weights of the model to start from; return a line that names the tensors which only one model has.
 
-    A head for another number of labels is another head. Any other weight of another shape is refused.
+    A head for another number of labels counts as another head. Other differences in shape are refused.
     """
     given, slots = start.model.state_dict(), model.state_dict()
     labels = getattr(start.config, "n_labels", None)
@@ -220,29 +220,29 @@ def take_over(model: nn.Module, start: StoredModel) -> str:
         raise WeightsError(
             "the model to start from has weights of another shape",
             got=weights.brief([f"{name} {list(given[name].shape)}, not {list(slots[name].shape)}" for name in bad]),
-            remedy="Leave the sizes in model.options as they are there.",
+            remedy="Use the sizes of that model in model.options.",
         )
-    # Weights from elsewhere may be views into a mapped file, turned ones among them; these are to be trained.
+    # These weights may be views into a mapped file, some of them transposed; training needs copies.
     plain = torch.contiguous_format
     taken = {name: tensor.clone(memory_format=plain) for name, tensor in given.items() if name not in unlike}
     new, unused = weights.load_into(model, taken, strict=False)
-    parts = {"new": new, "left behind": [*unused, *unlike]}
+    parts = {"new": new, "not used": [*unused, *unlike]}
     told = "; ".join(f"{what}: {weights.brief(names)}" for what, names in parts.items() if names)
-    return f"starting from {start.name}, {len(slots) - len(new)} tensors taken over" + (f"; {told}" if told else "")
+    return f"starting from {start.name}, {len(slots) - len(new)} tensors loaded" + (f"; {told}" if told else "")
 
 
 def _may_change(recipe: Recipe) -> set[str]:
-    """What of a recipe may change between the parts of its run: nothing that the updates made so far depend on."""
+    """The recipe values that may change when a run resumes: those that do not affect the updates made so far."""
     fixed: set[str] = set()
-    if recipe.training.schedule in ("cosine", "linear"):  # the rate of every update follows from how many there will be
+    if recipe.training.schedule in ("cosine", "linear"):  # the learning rate depends on the number of updates
         fixed |= {"training.max_steps", "training.max_epochs"}
-    if recipe.training.average > 1:  # without validation these are the checkpoints to average
+    if recipe.training.average > 1:  # without validation, the regular checkpoints are averaged
         fixed.add("training.checkpoint_every")
     return _MAY_CHANGE - fixed
 
 
 def _parts(start: str | None) -> list[Path]:
-    """The files of a model to start from that decide what a run makes of it; a llama2.c checkpoint is one file."""
+    """The files of a model to start from that affect the run; a llama2.c checkpoint is one file."""
     if start is None:
         return []
     path = expand_path(start)

@@ -1,7 +1,7 @@
-"""What the training of one task differs in. A file in `jobs/` overrides what is not usual; `Job` does the rest.
+"""What differs between the training of tasks. A file in `jobs/` overrides these defaults; `Job` does the rest.
 
-The methods are called in the order in which they stand here: first those that only read the recipe, then those that
-read the data, then those that use what was prepared.
+The methods are called in the order in which they are defined here: first those that only read the recipe, then those
+that read the data, then those that use what was prepared.
 """
 
 from __future__ import annotations
@@ -34,40 +34,40 @@ class TokenizerConfig(Config):
     kind: str = "bpe"
     vocab_size: int = Field(8000, gt=4)
     lowercase: bool = False
-    split_digits: bool = Field(False, description="for bpe: every digit is a token of its own")
+    split_digits: bool = Field(False, description="for bpe: every digit is a token")
 
 
 @dataclass(frozen=True)
 class NeededLength:
-    """How many tokens the model must be able to read, and how to say so when it cannot."""
+    """The number of tokens that the model must be able to read, and the error if it cannot."""
 
     tokens: int
     problem: str
     got: str
     field: str
     sets_max_len: bool = True
-    """A new model gets this as its `max_len`, where the recipe gives none."""
+    """The `max_len` of a new model, if the recipe gives none."""
 
 
 class Setup:
-    """Made from a recipe and, where it names one, the model to start from."""
+    """Made from a recipe and, if it names one, the model to start from."""
 
     Data: ClassVar[type[Config]]
     """The `data` section of its recipes."""
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """What its recipes may leave out, by section: {"model": {"name": …}, "training": {…}}."""
+    """Defaults for its recipes, by section: {"model": {"name": …}, "training": {…}}."""
     special_tokens: ClassVar[str | None] = None
-    """"bert": a vocabulary that is learnt has [CLS], [SEP] and [MASK]."""
+    """"bert": a learnt vocabulary has [CLS], [SEP] and [MASK]."""
     offers: tuple[str, ...] = ()
-    """What the held-out data has for evaluators, by the names in `HeldOut`."""
+    """What the held-out data offers evaluators, by the names in `HeldOut`."""
 
     def __init__(self, recipe: Recipe, start: StoredModel | None) -> None:
         self.recipe, self.data, self.start = recipe, recipe.data, start
         self.tokenizer: Tokenizer | None = None
-        """Text to ids, once it is known; `target_tokenizer` is that of what is written."""
+        """Text to ids, once it exists; `target_tokenizer` is the one of the target side."""
         self.target_tokenizer: Tokenizer | None = None
 
-    # What the recipe says
+    # Read from the recipe
 
     @property
     def model_name(self) -> str:
@@ -77,64 +77,64 @@ class Setup:
 
     @property
     def validates(self) -> bool:
-        """Whether there is anything to validate with."""
+        """Whether there is data for validation."""
         return getattr(self.data, "validation", None) is not None or getattr(self.data, "validation_share", 0) > 0
 
     def task(self) -> Task:
-        """From a batch to a loss."""
+        """The task, which computes the loss of a batch."""
         raise NotImplementedError
 
     def files(self) -> list[Path]:
-        """What the data is made from; a run goes on only while these are the same."""
+        """The files that the data is made from; a run resumes only if they are unchanged."""
         return []
 
     def fixed_options(self) -> dict[str, Any]:
-        """Options of the model that the task decides, whatever the data: its head."""
+        """Model options that the task determines, whatever the data, such as its head."""
         return {}
 
     def needed_length(self) -> NeededLength | None:
-        """How long a text the model must be able to read; None: no matter."""
+        """The longest text that the model must be able to read; None: any."""
         return None
 
     def usual_evaluators(self) -> list[Evaluator]:
-        """What a recipe that names no evaluators gets besides the task's own numbers."""
+        """The evaluators of a recipe that names none, besides the task's own metrics."""
         return []
 
-    # What is read from the data
+    # Read from the data
 
     def texts(self) -> dict[str, Callable[[], Iterable[str]]]:
-        """What vocabularies are learnt from: {"source": texts}, and "target" where it has its own; none: no text."""
+        """The texts to learn vocabularies from: {"source": texts}, and "target" if it has its own; empty: no text."""
         return {}
 
     def encode(self, folder: Path, say: Say) -> tuple[Any, Any]:
-        """The training set and the held-out set (None: there is none), as `batches` takes them."""
+        """The training set and the held-out set (None: there is none), as arguments of `batches`."""
         raise NotImplementedError
 
-    # What was prepared
+    # Use what was prepared
 
     def sizes(self) -> dict[str, Any]:
-        """Options of the model that the data decides, besides the sizes of vocabularies."""
+        """Model options that the data determines, besides the sizes of vocabularies."""
         return {}
 
     def batches(self, examples: Any, *, shuffle: bool) -> TrainingData:
-        """A data set, batch by batch."""
+        """The batches of a data set."""
         raise NotImplementedError
 
     def experience(self, model: nn.Module) -> TrainingData | None:
-        """Training data that the model itself makes, by acting in an environment; None: it is the training set."""
+        """Training data that the model itself generates, by acting in an environment; None: use the training set."""
         return None
 
     def extra(self) -> dict[str, Any]:
-        """What is stored with the model besides: the names of classes, how images are prepared."""
+        """Further settings to store with the model: class names, image preparation."""
         return {}
 
     def material(self) -> dict[str, Any]:
-        """What the held-out data has for evaluators: a value for each name in `offers`, and more."""
+        """What the held-out data offers evaluators: a value for each name in `offers`, and more."""
         return {}
 
 
 class ClsSetup(Setup):
-    """A task whose rows of text carry [CLS] and [SEP], where its model reads them that way."""
+    """A task whose rows of text have [CLS] and [SEP], if its model uses them."""
 
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"name": "bert"},
@@ -152,17 +152,17 @@ class ClsSetup(Setup):
         self.check_special_tokens(start.source_tokenizer)
 
     def check_special_tokens(self, tokenizer: Tokenizer) -> None:
-        """Refuse a vocabulary without the special tokens that rows are made with."""
+        """Refuse a vocabulary without the special tokens that rows need."""
         if reads_cls(self.model_name):
             for name in ("cls", "sep"):
                 tokenizer.specials.need(name)
 
     def batches(self, examples: Any, *, shuffle: bool) -> TrainingData:
-        """Rows of like length together, within the recipe's tokens and the data's rows a batch."""
+        """Batches of rows of similar length, within the recipe's limit of tokens and the data's limit of rows."""
         training, most = self.recipe.training, getattr(self.data, "max_rows", None)
         budget = training.tokens_per_batch
         return RowBatches(examples, tokens_per_batch=budget, seed=training.seed, max_rows=most, shuffle=shuffle)
 
     def needed_length(self) -> NeededLength:
         tokens: int = self.data.max_len  # type: ignore[attr-defined]
-        return NeededLength(tokens, "rows are longer than the model allows", f"data.max_len {tokens}", "data.max_len")
+        return NeededLength(tokens, "rows exceed the model's limit", f"data.max_len {tokens}", "data.max_len")

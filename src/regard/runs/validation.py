@@ -1,4 +1,4 @@
-"""The numbers of a task's validation, for a model that is trained already."""
+"""The validation metrics of a trained model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from regard.store import StoredModel, load_model
 def validate(
     folder: str | Path, *, recipe: str | Path | None = None, changes: Mapping[str, str] | None = None
 ) -> dict[str, float]:
-    """By the recipe that the model was trained with, or by another, with changes."""
+    """Validate by the recipe that the model was trained with, or by another recipe, with changes."""
     place = Path(recipe) if recipe is not None else Path(folder) / "recipe.json"
     stored = load_model(Path(folder))
     if not place.is_file():
         raise UsageError(
-            f"{folder} has no recipe that says how to validate it",
+            f"{folder} has no recipe to validate it by",
             remedy="Give --recipe RECIPE.yaml, or --source and --reference for a translation model.",
         )
     data = {**_without_nulls(configs.read_config(place)), "model": {"start": str(folder)}}
@@ -38,12 +38,12 @@ def _validated(recipe: Recipe, stored: StoredModel) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as temporary:
         prepared = job.prepare(Path(temporary), lambda _: None)
         if prepared.validate is None:
-            raise UsageError("the recipe holds no data to validate on", remedy="Say where it is: --data.validation …")
+            raise UsageError("the recipe has no validation data", remedy="Name it: --data.validation …")
         return prepared.validate(stored.model.eval())
 
 
 def _without_nulls(data: Any) -> Any:
-    """A recipe that was written down names what it leaves out."""
+    """Remove null values, which a stored recipe holds for everything that was left out."""
     if not isinstance(data, dict):
         return data
     return {key: _without_nulls(value) for key, value in data.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Models on disk, in and out. `formats/` holds one file a format; nothing in a model folder is ever executed."""
+"""Reads and writes models on disk. `formats/` has one file per format; nothing in a model folder is ever executed."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def load_model(path: Path) -> StoredModel:
 def save_model(path: Path, stored: StoredModel, *, form: str = "regard") -> None:
     """Write a model as a folder of that format."""
     if form not in writable_formats():
-        raise UnknownName("form to convert to", form, writable_formats())
+        raise UnknownName("format to convert to", form, writable_formats())
     cast(WritableFormat, formats()[form]).save(path, stored)
 
 
 def unsaid(stored: StoredModel, form: str) -> list[str]:
-    """What of a model a folder of that format cannot say, a line each."""
+    """What a folder of that format cannot store of a model, one line each."""
     lines: list[str] = getattr(formats()[form], "unsaid", lambda _: [])(stored)
     return lines
 
@@ -49,7 +49,7 @@ def _config(path: Path) -> dict[str, Any] | None:
     if not (path / "config.json").is_file():
         return None
     summed = path / manifest.NAME
-    if summed.exists():  # before anything of the folder is believed
+    if summed.exists():  # before anything in the folder is used
         manifest.check_manifest(path)
     config = read_config(path / "config.json")
     if "regard" in config:
@@ -62,33 +62,33 @@ def _refusal(path: Path, config: dict[str, Any] | None) -> RegardError:
         return kind
     if path.is_file():
         return DataError(
-            f"{path} is no model",
+            f"{path} is not a model",
             got="a file",
             expected="a model folder, or a llama2.c checkpoint",
-            remedy="Give the folder it stands in; weights as a pickle (.bin, .pt) can run code and are not opened.",
+            remedy="Give its folder. Weights as a pickle (.bin, .pt) can run code and are not opened.",
         )
     if not path.is_dir():
         return DataError(
-            f"{path} is no model folder", got="no such folder", remedy="Train one: regard train RECIPE.yaml"
+            f"{path} is not a model folder", got="no such folder", remedy="Train one: regard train RECIPE.yaml"
         )
     if config is None:
         begun = (path / "checkpoints").is_dir()
-        remedy = "It holds a run that has not been validated yet: run the same `regard train` command to go on."
+        remedy = "It holds a run that has not been validated yet: run the same `regard train` command to resume it."
         return DataError(
-            f"{path} is no model folder",
+            f"{path} is not a model folder",
             got="no config.json",
             remedy=remedy
             if begun
-            else "Give a folder that `regard train` made, or one of Hugging Face with its config.json.",
+            else "Give a folder that `regard train` made, or a Hugging Face folder with its config.json.",
         )
     return ConfigError(
-        f"{path / 'config.json'} says neither that regard wrote it nor a model_type",
+        f"{path / 'config.json'} was not written by regard and has no supported model_type",
         expected=f"a folder of ours, or a model_type of {', '.join(sorted(supported()))}",
     )
 
 
 def _foreign_kind(path: Path) -> RegardError | None:
-    """The error for weights in a format of another program, by the first bytes of the file."""
+    """The error for weights in the format of another program, recognised by the first bytes of the file."""
     files = sorted(path.glob("*.gguf")) if path.is_dir() else [path]
     if not files or (path / "config.json").is_file():
         return None
@@ -104,7 +104,7 @@ def _foreign_kind(path: Path) -> RegardError | None:
         )
     if files[0].suffix == ".safetensors":
         return DataError(
-            f"{files[0]} is the weights of a model without its configuration",
-            remedy="Give the folder that it stands in, with its config.json.",
+            f"{files[0]} holds the weights of a model without its configuration",
+            remedy="Give its folder, with config.json.",
         )
     return None

@@ -1,7 +1,7 @@
-"""Hugging Face folders: config.json, safetensors (whole or in shards), both ways.
+"""Reads and writes Hugging Face folders: config.json and safetensors (one file or shards).
 
-Nothing in a folder is ever executed: `auto_map` and whatever else names code is left aside and reported; pickles
-(`pytorch_model.bin`) are refused. Weights are mapped, not read: a renamed or transposed tensor is a view of the file.
+Nothing in a folder is ever executed: `auto_map` and other references to code are ignored and reported; pickles
+(`pytorch_model.bin`) are refused. Weights are memory-mapped: a renamed or transposed tensor is a view of the file.
 """
 
 from __future__ import annotations
@@ -24,53 +24,53 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 def code_in(config: Mapping[str, Any]) -> list[str]:
-    """What a configuration says about code, none of which is run."""
+    """The references to code in a configuration, none of which is run."""
     return [f"{name} in config.json names code, which is never run" for name in _CODE if config.get(name)]
 
 
 def options(conversion: Conversion, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Their configuration → the options of our model, its head too."""
+    """Their configuration → our model's options, with its head."""
     listed = config.get("architectures") or []
     if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
-        raise ConfigError("config.json: architectures is no list of names", got=repr(listed)[:80])
+        raise ConfigError("config.json: architectures is not a list of names", got=repr(listed)[:80])
     if not listed:
         return {**conversion.heads[0][1], **_converted(conversion, config)}
     return {**_converted(conversion, config), **conversion.head(listed[0])}
 
 
 def _converted(conversion: Conversion, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables expect fields of the right kind; a list where a number is meant makes them raise anything."""
+    """The tables expect fields of the right type; a list in place of a number can raise any exception."""
     try:
         return conversion.to_ours(config)
     except RegardError:
         raise
     except (TypeError, ValueError, AttributeError, KeyError, IndexError, ArithmeticError) as error:
-        raise ConfigError("config.json is not understood", got=f"{type(error).__name__}: {error}"[:200]) from error
+        raise ConfigError("config.json has invalid fields", got=f"{type(error).__name__}: {error}"[:200]) from error
 
 
 def labels(config: Mapping[str, Any], most: int) -> list[str]:
-    """The names of the classes, in order; two without a name where nothing says otherwise, as there.
+    """The class names in order; by default two without names, as in the other library.
 
-    `most` is how many the weights can hold at all.
+    `most` is the largest number of classes that the weights can hold.
     """
     named = config.get("id2label")
     if not named:
         count = config.get("num_labels", 2)
         if type(count) is not int or not 0 < count <= most:
-            expected = f"1 to {most:,}, which is how many numbers the weights hold"
+            expected = f"1 to {most:,}, the count of numbers in the weights"
             raise ConfigError(
-                "config.json: num_labels is no number of classes", got=repr(count)[:80], expected=expected
+                "config.json: num_labels is not a number of classes", got=repr(count)[:80], expected=expected
             )
         return [f"LABEL_{i}" for i in range(count)]
     try:
         pairs = sorted((int(number), str(name)) for number, name in named.items())
     except (AttributeError, ValueError, TypeError) as error:
-        raise ConfigError("config.json: id2label is not understood", got=repr(named)[:80]) from error
+        raise ConfigError("config.json: id2label is invalid", got=repr(named)[:80]) from error
     return [name for _, name in pairs]
 
 
 def load_weights(model: nn.Module, conversion: Conversion, config: Mapping[str, Any], source: Path) -> list[str]:
-    """Fill the model; returns the names that the folder has for other heads. What does not fit is reported together."""
+    """Load the weights into the model; return unused names of other heads. All mismatches are reported together."""
     tensors = _named(weights.read_tensors(weights_path(source)), conversion, str(config.get("model_type")))
     unknown: list[str] = []
     ours = conversion.keys(model.config).to_ours(tensors, unknown=unknown)
@@ -78,14 +78,14 @@ def load_weights(model: nn.Module, conversion: Conversion, config: Mapping[str, 
     unused = [name for name in ours if name not in wanted]
     for name in unused:
         del ours[name]
-    ours |= {name: tensors[name] for name in unknown}  # so that they are reported with what is missing or misshapen
+    ours |= {name: tensors[name] for name in unknown}  # so that they are reported with missing names and wrong shapes
     half = any(tensor.dtype in _HALF for tensor in ours.values())
     weights.load_into(model, ours, dtype=torch.float32 if half else None)
     return unused
 
 
 def save(folder: Path, model: nn.Module, conversion: Conversion, extra: Mapping[str, Any]) -> None:
-    """config.json and model.safetensors as the other library writes them; `extra` are fields of its configuration."""
+    """Write config.json and model.safetensors for the other library; `extra` are fields of its configuration."""
     config: Any = model.config
     architecture = conversion.architecture(config.model_dump())
     described = {
@@ -108,12 +108,12 @@ def save(folder: Path, model: nn.Module, conversion: Conversion, extra: Mapping[
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON file of the folder, or nothing where there is none."""
+    """A JSON file of the folder; empty if there is none."""
     return configs.read_config(path) if path.is_file() else {}
 
 
 def _named(tensors: dict[str, Tensor], conversion: Conversion, model_type: str) -> dict[str, Tensor]:
-    """Old ends of names made new, and the prefix put before the names of a bare model."""
+    """Replace old suffixes of names, and add the prefix to the names of a bare model."""
     prefix = conversion.prefix.replace("{model_type}", model_type)
     bare = not any(name.startswith(prefix) for name in tensors)
     named = {}
@@ -132,10 +132,10 @@ def weights_path(folder: Path) -> Path:
     pickles = sorted(path.name for path in folder.iterdir() if path.suffix in (".bin", ".pt", ".pth", ".ckpt"))
     if pickles:
         raise WeightsError(
-            f"{folder} has its weights as a pickle, which can run code when it is read",
+            f"{folder} has its weights as a pickle, which can run code",
             got=weights.brief(pickles),
             expected=weights.FILE,
-            remedy="If you trust it, convert it where it came from: model.save_pretrained(FOLDER) of its own library"
-            " writes safetensors.",
+            remedy="If you trust it, convert it with its own library: model.save_pretrained(FOLDER) writes"
+            " safetensors.",
         )
     raise WeightsError(f"{folder} holds no weights", expected=f"{weights.FILE} or {weights.INDEX}")

@@ -1,8 +1,8 @@
-"""How a Hugging Face folder says that it generates text, in the words of `Search`, both ways.
+"""Converts the generation settings of a Hugging Face folder to `Search` options, and back.
 
-Lengths there count what is read as well: the prompt of a language model, the token that begins a translation. Only
-`min_new_tokens` and `max_new_tokens` count as ours do. What has no counterpart here is named, so that nobody looks for
-its effect.
+Their lengths also count what is read: the prompt of a language model, or the token that begins a translation. Only
+`min_new_tokens` and `max_new_tokens` count as ours do. Settings without a counterpart here are reported, so that nobody
+expects their effect.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _NAMES = {
 }
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 
-# What is not supported, and the value with which it does nothing. Left out: renormalize_logits, as tokens that never
-# come have next to no probability in models trained without them, and forced_eos_token_id, which ends what has no room.
+# Unsupported settings, with the value that has no effect. Not listed: renormalize_logits, because suppressed tokens
+# have almost no probability in models trained without them, and forced_eos_token_id, which only ends a cut text.
 _ALWAYS: dict[str, Any] = {
     "encoder_no_repeat_ngram_size": 0,
     "encoder_repetition_penalty": 1,
@@ -53,16 +53,16 @@ _OF_SAMPLING: dict[str, Any] = {"typical_p": 1, "epsilon_cutoff": 0, "eta_cutoff
 def search_of(
     config: Mapping[str, Any], tokens: Mapping[str, Any], *, translates: bool, max_len: int | None
 ) -> tuple[Search, list[str]]:
-    """The folder's settings, and those that are set and not supported, a phrase each.
+    """The folder's settings, and those that are set but not supported, as phrases.
 
-    `tokens` are its special tokens, `max_len` is how many positions the model has. The length penalty divides by a
-    power of the length there.
+    `tokens` are its special tokens, `max_len` is the model's number of positions. Their length penalty divides by a
+    power of the length.
     """
     names = {**_NAMES, **({name: name for name in _SAMPLING} if config.get("do_sample") else {})}
     given = {ours: config[theirs] for theirs, ours in names.items() if config.get(theirs) is not None}
     unsupported = _unsupported(config)
     shortest, longest = _length(config, "min_length"), _length(config, "max_length")
-    if translates:  # the token that begins the target is counted there
+    if translates:  # their lengths count the token that begins the target
         if shortest > 1:
             given["min_length"] = max(_length(config, "min_new_tokens"), shortest - 1)
         if longest > 1 and "max_length" not in given and (max_len is None or longest < max_len):
@@ -82,7 +82,7 @@ def search_of(
 
 
 def constraints_of(search: Search) -> dict[str, Any]:
-    """What a search forbids or penalises, in their words; what does nothing is left out."""
+    """What a search forbids or penalises, with their names; settings without effect are left out."""
     theirs: dict[str, Any] = {}
     if search.no_repeat_ngram:
         theirs["no_repeat_ngram_size"] = search.no_repeat_ngram
@@ -102,29 +102,29 @@ def _unsupported(config: Mapping[str, Any]) -> list[str]:
     sampling = _OF_SAMPLING if config.get("do_sample") else {}
     neutral = {**_ALWAYS, **beams, **sampling}
     values = {name: config[name] for name in neutral if config.get(name) not in (None, [], neutral[name])}
-    if values.get("early_stopping") == "never":  # which is how a beam search ends here
+    if values.get("early_stopping") == "never":  # our beam search ends in this way
         del values["early_stopping"]
     return [f"{name} {repr(value)[:40]}" for name, value in values.items()]
 
 
 def _length(config: Mapping[str, Any], name: str) -> int:
-    """A number of tokens; 0 where it is not set."""
+    """A number of tokens; 0 if it is not set."""
     value = config.get(name)
     if value is None:
         return 0
     if type(value) is not int or value < 0:
-        raise ConfigError(f"{_FILE}: {name} is no number of tokens", got=repr(value)[:80], expected="0 or more")
+        raise ConfigError(f"{_FILE}: {name} is not a number of tokens", got=repr(value)[:80], expected="0 or more")
     return value
 
 
 def _bad_words(config: Mapping[str, Any], never: Collection[Any]) -> tuple[list[int], int]:
-    """The single tokens that may not come, besides those that never do, and how many words have several tokens."""
+    """The single forbidden tokens, besides those that are always suppressed, and the number of longer bad words."""
     words = config.get("bad_words_ids")
     if words is None:
         return [], 0
     if not isinstance(words, list) or not all(
         isinstance(word, list) and word and all(type(token) is int for token in word) for word in words
     ):
-        raise ConfigError(f"{_FILE}: bad_words_ids is no list of lists of tokens", got=repr(words)[:80])
+        raise ConfigError(f"{_FILE}: bad_words_ids is not a list of lists of tokens", got=repr(words)[:80])
     single = {word[0] for word in words if len(word) == 1}
     return sorted(single - set(never)), sum(len(word) > 1 for word in words)

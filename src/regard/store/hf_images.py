@@ -1,4 +1,4 @@
-"""How images are prepared, by the preprocessor_config.json of a Hugging Face folder, both ways."""
+"""Converts the preprocessor_config.json of a Hugging Face folder to our image settings, and back."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from regard.core.image_settings import BILINEAR, ImageSettings
 from regard.store.hf_files import read_json
 
 _FILE = "preprocessor_config.json"
-# What a processor does where its file leaves it out; DeiT's resizes to 256 and takes 224 out of the middle.
+# Defaults of the processors; DeiT's resizes to 256 and crops to 224.
 _DEIT = {"size": 256, "crop_size": 224, "do_center_crop": True, "resample": 3}
 _MOST_TIMES = 4
-"""So many times the pixels a side that the positions were learned for may be asked for; patches grow by the square."""
+"""The largest allowed ratio of image size to the size that positions were learned for; patches grow with its square."""
 _SCALE = 1 / 255
 
 
 def image_settings(folder: Path, config: Config) -> dict[str, Any]:
-    """How images are prepared, by preprocessor_config.json, or as published models of this kind are fed."""
+    """The image settings from preprocessor_config.json, or the usual ones of published models of this kind."""
     channels = getattr(config, "channels", None)
     if channels is None:
         return {}
@@ -35,7 +35,7 @@ def image_settings(folder: Path, config: Config) -> dict[str, Any]:
     if size > _MOST_TIMES * learned:
         raise ConfigError(
             f"{place} asks for images that are too large for the model",
-            got=f"{size} pixels a side",
+            got=f"{size} pixels per side",
             expected=f"at most {_MOST_TIMES * learned}, as the model has positions for {learned}",
         )
     normal = _flag(settings, "do_normalize", True, place)
@@ -54,7 +54,7 @@ def image_settings(folder: Path, config: Config) -> dict[str, Any]:
 
 
 def processor_config(image: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for them."""
+    """Our settings as their preprocessor_config.json."""
     form = ImageSettings.parse(image, "how images are prepared")
     how, square = form.resizing, {"height": form.size, "width": form.size}
     size: dict[str, Any] = square
@@ -77,7 +77,7 @@ def processor_config(image: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _resizing(settings: Mapping[str, Any], learned: int, place: Path) -> tuple[int, dict[str, Any]]:
-    """The pixels a side that the model reads, and how an image gets there, as far as that is not the usual way."""
+    """The pixels per side that the model reads, and how an image is resized to it, unless that is the default."""
     how: dict[str, Any] = {}
     if (resample := settings.get("resample")) is not None and resample != BILINEAR:
         if type(resample) is not int or not 0 <= resample <= 5:
@@ -102,7 +102,7 @@ def _resizing(settings: Mapping[str, Any], learned: int, place: Path) -> tuple[i
 
 
 def _size(value: Any, name: str, place: Path, *, shortest: bool = False) -> tuple[int, int] | int:
-    """Height and width, or the shorter side alone where that is what is given."""
+    """Height and width, or only the shorter side if that is given."""
     if _is_side(value):
         return value, value
     if isinstance(value, (list, tuple)) and len(value) in (1, 2) and all(map(_is_side, value)):

@@ -1,4 +1,4 @@
-"""The smaller files of a Hugging Face folder: how it pools sentences and writes text."""
+"""The smaller files of a Hugging Face folder: pooling of sentences, and generation of text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _POOLING_FLAGS = {
 
 
 def pooling_of(folder: Path) -> str | None:
-    """How a folder of sentence-transformers makes one vector of a text; None where it is no such folder."""
+    """How a sentence-transformers folder pools a text into one vector; None for other folders."""
     place = folder / "1_Pooling" / "config.json"
     if not (said := read_json(place)):
         return None
@@ -46,26 +46,26 @@ def pooling_of(folder: Path) -> str | None:
     ]
     if len(asked) != 1 or asked[0] not in _POOLINGS or dense:
         raise ConfigError(
-            f"{place.parent.parent} makes sentence vectors in a way that is not supported",
+            f"{place.parent.parent} pools sentences in a way that is not supported",
             got=", ".join(map(str, [*asked, *dense])),
-            expected=f"one of {', '.join(_POOLINGS)}, and no layer after it",
+            expected=f"one of {', '.join(_POOLINGS)}, and no layer after pooling",
         )
     return _POOLINGS[asked[0]]
 
 
 def sentence_limits(folder: Path) -> dict[str, Any]:
-    """How many tokens of a text are read, special tokens among them, by sentence_bert_config.json."""
+    """The number of tokens of a text that are read, special tokens included, from sentence_bert_config.json."""
     place = folder / "sentence_bert_config.json"
     longest = read_json(place).get("max_seq_length")
     if longest is None:
         return {}
     if type(longest) is not int or longest < 3:
-        raise ConfigError(f"{place}: max_seq_length is no length", got=repr(longest)[:80], expected="3 or more")
+        raise ConfigError(f"{place}: max_seq_length is not a length", got=repr(longest)[:80], expected="3 or more")
     return {"max_seq_length": longest}
 
 
 def _listed(path: Path) -> list[Mapping[str, Any]]:
-    """A JSON file that holds a list of mappings; nothing where there is none."""
+    """A JSON file that holds a list of mappings; empty if there is no file."""
     try:
         entries = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
     except (OSError, ValueError, RecursionError) as error:
@@ -74,9 +74,9 @@ def _listed(path: Path) -> list[Mapping[str, Any]]:
 
 
 def special_tokens(config: Mapping[str, Any], tokenizer: Tokenizer | None, size: int | None) -> dict[str, Any]:
-    """The ids of special tokens: those of the configuration, else those of the tokenizer. There may be several ends.
+    """The ids of special tokens: from the configuration, else from the tokenizer. There may be several end tokens.
 
-    Some folders say −1 where there is no such token. `size` is that of the model's vocabulary.
+    Some folders use −1 for a missing token. `size` is the size of the model's vocabulary.
     """
     tokens: dict[str, Any] = {}
     for name in TOKEN_NAMES:
@@ -90,9 +90,9 @@ def special_tokens(config: Mapping[str, Any], tokenizer: Tokenizer | None, size:
 
 
 def begins_with_bos(folder: Path, tokenizer: Tokenizer) -> bool:
-    """Whether texts begin with a special token: as tokenizer_config.json says, else tokenizer.json.
+    """Whether texts begin with a special token: from tokenizer_config.json, else from tokenizer.json.
 
-    Llama's first tokenizers, a lone tokenizer.model, always do."""
+    Llama's first tokenizers, a tokenizer.model alone, always add it."""
     said = read_json(folder / "tokenizer_config.json").get("add_bos_token")
     if said is not None:
         return bool(said) and tokenizer.specials.bos is not None
@@ -101,10 +101,10 @@ def begins_with_bos(folder: Path, tokenizer: Tokenizer) -> bool:
 
 
 def generation_config(search: Search, tokens: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for them. Their length penalty has the form "mean"; any other gets the same exponent there."""
+    """Our options as their settings. Their length penalty has the form "mean"; other forms keep the exponent."""
     theirs: dict[str, Any] = {f"{name}_token_id": tokens[name] for name in TOKEN_NAMES if tokens.get(name) is not None}
     theirs |= {"num_beams": search.beam, "do_sample": search.sample, **constraints_of(search)}
-    if search.beam > 1:  # without a beam they refuse it
+    if search.beam > 1:  # without a beam they refuse a length penalty
         theirs["length_penalty"] = search.length_penalty
     if search.sample:
         theirs |= {"temperature": search.temperature, "top_k": search.top_k, "top_p": search.top_p}
@@ -112,7 +112,7 @@ def generation_config(search: Search, tokens: Mapping[str, Any]) -> dict[str, An
 
 
 def write_sentence_modules(folder: Path, config: Config, extra: Mapping[str, Any]) -> None:
-    """What makes a folder one of sentence-transformers."""
+    """The files that make a folder one of sentence-transformers."""
     write_json(folder / "modules.json", _SENTENCE_MODULES)
     (folder / "1_Pooling").mkdir(exist_ok=True)
     options = config.model_dump()

@@ -1,11 +1,11 @@
-"""Translators trained here in the form that Hugging Face's folders have: the same translations, other weights and ids.
+"""Rewrites translators trained here for Hugging Face folders: the same translations, with other weights and ids.
 
-A post-norm Transformer is their Marian, a pre-norm one their Pegasus: no other models of theirs have these layers and
-sinusoids, and are read by CTranslate2's converter too. Both have conventions that ours does not share:
+A post-norm Transformer becomes their Marian, a pre-norm one their Pegasus: no other models of theirs have these layers
+and sinusoids and are read by CTranslate2's converter. Both have conventions that ours does not share:
 
 both      sines before cosines, a bias on the logits, one vocabulary; padding also begins the target
-Marian    CTranslate2 drops the last token, `<pad>`, and begins with a zero vector. So `<pad>` is added at the end
-          and the embedding of our `<s>` is made zero (`models/_equivalents.py`); the token 0 stays, without a use.
+Marian    CTranslate2 drops the last token, `<pad>`, and begins with a zero vector. So `<pad>` is added at the end and
+          the embedding of our `<s>` is made zero (`models/_equivalents.py`); token 0 stays, but is not used.
 Pegasus   CTranslate2 begins with the padding token, whatever it is. So the tokenizer names `<s>` as padding, which
           masks hide; all ids stay.
 
@@ -31,7 +31,7 @@ from regard.store.stored_model import StoredModel
 
 
 def in_their_form(stored: StoredModel) -> StoredModel:
-    """The translator as one that the tables of their formats can say; others, and what came from there, as they are."""
+    """The translator in a form that their formats can store. Other models, and converted ones, are unchanged."""
     source, target = stored.source_tokenizer, stored.target_tokenizer
     known = "decoder_start" in stored.extra.get("tokens", {})
     if not isinstance(stored.config, TransformerConfig) or known or source is None or target is None:
@@ -39,7 +39,7 @@ def in_their_form(stored: StoredModel) -> StoredModel:
     config = stored.config
     model = lookup.find("regard.models", stored.name)
     options = {**config.model_dump(), "halves": True, "output_bias": True}
-    nearest_conversion(model, options).architecture(options)  # which refuses what the weights cannot make equal
+    nearest_conversion(model, options).architecture(options)  # raises if the weights cannot be made equivalent
     start, vocabulary = target.bos, one_vocabulary(source, target)
     tensors: dict[str, Tensor] = {name: tensor.detach() for name, tensor in stored.model.state_dict().items()}
     if config.share == "all":
@@ -51,7 +51,7 @@ def in_their_form(stored: StoredModel) -> StoredModel:
         )
     else:
         vocabulary = replace(vocabulary, tokenizer=padded_by_start(vocabulary.tokenizer))
-        if config.share == "target":  # their Pegasus shares all or nothing
+        if config.share == "target":  # their Pegasus shares all embeddings or none
             tensors["output.weight"] = tensors["target_embedding.weight"].clone()
             options["share"] = "none"
     tensors = equivalents.one_vocabulary(tensors, vocabulary.source, vocabulary.target)
@@ -80,14 +80,14 @@ def _rebuilt(
 
 
 def tokenizer_settings(stored: StoredModel) -> dict[str, Any]:
-    """tokenizer_config.json: text that spells a special token is no special token there either."""
+    """tokenizer_config.json; with it, text that spells a special token is plain text there too."""
     assert stored.source_tokenizer is not None
     longest = stored.config.model_dump()["max_len"]
     return {**stored.source_tokenizer.described(), "split_special_tokens": True, "model_max_length": longest}
 
 
 def translator_settings(stored: StoredModel) -> dict[str, Any]:
-    """How long a translation may be, and which tokens it never holds, for generation_config.json."""
+    """The longest translation and the suppressed tokens, for generation_config.json."""
     search, tokens = stored.search, stored.extra["tokens"]
     length = (
         {"max_new_tokens": search.max_length}
@@ -99,14 +99,14 @@ def translator_settings(stored: StoredModel) -> dict[str, Any]:
 
 
 def unsaid_search(search: Search) -> list[str]:
-    """What of the search settings cannot be said in their words, a line each."""
+    """The search settings that their format cannot store, one line each."""
     beam = search.beam > 1 and not search.sample
     lines = []
     if beam and search.length_form == "wu" and search.length_penalty:
         lines.append(
-            f"length_penalty {search.length_penalty:g} divides by ((5 + n)/6)^α here and by n^α there, so that beam"
-            " searches may rank otherwise; search.length_form: mean is the same in both"
+            f"length_penalty {search.length_penalty:g} divides by ((5 + n)/6)^α here and by n^α there, so beam searches"
+            " may rank differently; search.length_form: mean is the same in both"
         )
     if beam and search.coverage_penalty:
-        lines.append("coverage_penalty has no counterpart there, and is left out")
+        lines.append("coverage_penalty does not exist there and is left out")
     return lines

@@ -4,8 +4,8 @@
     tensors    embedding; for all layers at once: attention norm, wq, wk, wv, wo, feed-forward norm, w1, w2, w3;
                last norm; cos and sin of the rotary positions, which are not needed; output unless shared
 
-A negative vocab_size says that the output has its own matrix. Rotary pairs are neighbours there and halves here: the
-rows of wq and wk change places within each head, which changes no score.
+A negative vocab_size means that the output has its own matrix. Rotary pairs are neighbours there and halves here, so
+the rows of wq and wk are reordered within each head, which changes no score.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Checkpoint:
     options: dict[str, Any]
     tensors: dict[str, Tensor]
     rest: bytes
-    """What follows the tensors: nothing, or a tokenizer."""
+    """The bytes after the tensors: empty, or a tokenizer."""
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether the file begins with a plausible header and is long enough for what it promises."""
+    """Whether the file begins with a plausible header and is long enough for it."""
     try:
         with open(path, "rb") as file:
             head = file.read(_HEADER.size)
@@ -44,14 +44,14 @@ def is_checkpoint(path: Path) -> bool:
 
 
 def read_llama2c(path: Path) -> Checkpoint:
-    """The checkpoint, its tensors mapped from the file where they need no change."""
+    """Read the checkpoint; tensors that need no change are mapped from the file."""
     try:
         with open(path, "rb") as file:
             numbers = _HEADER.unpack(file.read(_HEADER.size))
         size = _size(numbers)
         data = np.memmap(path, dtype=np.uint8, mode="c")
     except (OSError, struct.error, ValueError) as error:
-        raise WeightsError(f"{path} is no llama2.c checkpoint", got=error) from error
+        raise WeightsError(f"{path} is not a llama2.c checkpoint", got=error) from error
     if len(data) < size:
         raise WeightsError(f"{path} is cut short", got=f"{len(data)} bytes", expected=f"{size} bytes")
     dim, hidden, layers, heads, kv_heads, vocab, length = numbers
@@ -86,9 +86,9 @@ def _shapes(numbers: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:
 def _size(numbers: tuple[int, ...]) -> int:
     dim, hidden, layers, heads, kv_heads, vocab, length = numbers
     sound = all(0 < n < _MOST for n in (dim, hidden, layers, heads, kv_heads, length, abs(vocab)))
-    # Rotary positions turn pairs of a head's features, so a head's width is even.
+    # Rotary positions rotate pairs of a head's features, so a head's width is even.
     if not sound or layers > _MOST_LAYERS or dim % (2 * heads) or heads % kv_heads:
-        raise WeightsError("this is no llama2.c header", got=numbers)
+        raise WeightsError("this is not a llama2.c header", got=numbers)
     return _HEADER.size + 4 * sum(int(np.prod(shape, dtype=object)) for _, shape in _shapes(numbers))
 
 
@@ -108,5 +108,5 @@ def _named(flat: Tensor, numbers: tuple[int, ...]) -> dict[str, Tensor]:
 
 
 def _halves(weight: Tensor, width: int) -> Tensor:
-    """Rows 0, 1, 2, 3 … of each head as 0, 2, 4, …, 1, 3, 5, …"""
+    """Reorder rows 0, 1, 2, 3, … of each head to 0, 2, 4, …, 1, 3, 5, …"""
     return weight.view(-1, width // 2, 2, weight.shape[1]).transpose(1, 2).reshape_as(weight)

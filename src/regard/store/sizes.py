@@ -1,8 +1,8 @@
-"""Sizes that a configuration asks for, checked against its weights file before a model is built.
+"""Checks the sizes in a configuration against its weights file before a model is built.
 
-A model of a billion layers is built layer by layer until memory ends, although its weights file has a few kilobytes.
-The file's header says how many tensors there are and how many bytes: no layer is without tensors, no size is larger
-than the bytes of all of them.
+A model of a billion layers would be built layer by layer until memory runs out, although its weights file has a few
+kilobytes. The file's header gives the number of tensors and bytes: every layer has tensors, and no size is larger than
+the number of bytes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from regard.core.errors import ConfigError, RegardError
 from regard.models import make_model
 
 _MOST_LAYERS = 1000
-# How far a model reads is no size of a tensor where positions are computed; far beyond what any is trained for.
+# Without learned positions the length is not a size of any tensor; this limit is far beyond any trained length.
 _LENGTHS = ("max_len", "trained_len", "window", "radius")
 _LONGEST = 1 << 27
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How much there is in a weights file, or in all shards."""
+    """The contents of a weights file, or of all shards: numbers of tensors and bytes."""
 
     tensors: int
     bytes: int
@@ -38,7 +38,7 @@ class Extent:
 
 
 def empty_model(name: str, config: Config, extent: Extent, where: str) -> nn.Module:
-    """The model without memory for its weights, unless the configuration asks for more than the weights can hold."""
+    """Make the model without memory, unless the configuration asks for more than the weights can hold."""
     for field, value in config:
         if type(value) is int:
             _check(field, value, extent, where)
@@ -48,11 +48,11 @@ def empty_model(name: str, config: Config, extent: Extent, where: str) -> nn.Mod
         raise
     except (RuntimeError, ValueError, TypeError, OverflowError, ArithmeticError) as error:
         text = str(error).partition("\n")[0][:200]
-        raise ConfigError(f"{where}: no model has these sizes", got=text, remedy="Copy or download it again.") from None
+        raise ConfigError(f"{where} has invalid sizes", got=text, remedy="Copy or download it again.") from None
 
 
 def vocabulary_size(config: Config) -> int | None:
-    """How many tokens the model knows; of one with two vocabularies, those that it writes."""
+    """The size of the model's vocabulary; with two vocabularies, that of the target."""
     for name in ("vocab_size", "target_vocab"):
         if (size := getattr(config, name, None)) is not None:
             return int(size)
@@ -60,14 +60,14 @@ def vocabulary_size(config: Config) -> int | None:
 
 
 def check_tokens(extra: Mapping[str, Any], config: Config, where: str) -> None:
-    """Refuse special tokens that are no tokens of the vocabulary."""
+    """Refuse special tokens that are not in the vocabulary."""
     tokens, size = extra.get("tokens", {}), vocabulary_size(config) or 0
     if not isinstance(tokens, Mapping):
-        raise ConfigError(f"{where}: tokens is no mapping", got=repr(tokens)[:80])
+        raise ConfigError(f"{where}: tokens is not a mapping", got=repr(tokens)[:80])
     for name, value in tokens.items():
         several = value if isinstance(value, list) and value else [value]
         if not all(token is None or (type(token) is int and 0 <= token < size) for token in several):
-            raise ConfigError(f"{where}: {name} is no token", got=repr(value)[:80], expected=f"0 to {size - 1}")
+            raise ConfigError(f"{where}: {name} is not a token", got=repr(value)[:80], expected=f"0 to {size - 1}")
 
 
 def _check(field: str, value: int, extent: Extent, where: str) -> None:
@@ -76,7 +76,7 @@ def _check(field: str, value: int, extent: Extent, where: str) -> None:
     elif field.endswith("layers"):
         most, why = min(_MOST_LAYERS, extent.tensors), f", as the weights have {extent.tensors:,} tensors"
     else:
-        most, why = extent.bytes, ", as the weights have so many bytes"
+        most, why = extent.bytes, ", the number of bytes of the weights"
     if value > most:
         raise ConfigError(
             f"{where}: {field} is too large",

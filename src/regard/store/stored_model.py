@@ -1,4 +1,4 @@
-"""Everything that is stored with a model, whatever the format of its folder."""
+"""Everything that is stored with a model, in whatever format."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class StoredModel:
     config: Config
     model: nn.Module
     source_tokenizer: Tokenizer | None = None
-    """Text to ids; None where the model reads images, or came without one."""
+    """Text to ids; None if the model reads images, or came without a tokenizer."""
     target_tokenizer: Tokenizer | None = None
-    """That of what it writes, the same object where there is one for both."""
+    """The target's tokenizer; the same object if there is one for both sides."""
     search: Search = field(default_factory=Search)
     card: str = ""
     """The text of its README.md."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """What its task needs to know besides: the names of classes, how images are prepared."""
+    """Further settings of its task: class names, image preparation."""
     notes: list[str] = field(default_factory=list)
-    """What a user should hear about how it was opened."""
+    """Messages for the user about how it was loaded."""

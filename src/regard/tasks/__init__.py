@@ -1,1 +1,1 @@
-"""What a model is trained for, one file a task: a loss, and what a batch shows with teacher forcing."""
+"""What a model is trained for, one file per task: a loss, and measurements with teacher forcing."""

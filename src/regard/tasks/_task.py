@@ -1,4 +1,4 @@
-"""What a task promises: a loss to train by, and what can be read off a batch with teacher forcing."""
+"""The protocol of a task: a loss for training, and measurements on a batch with teacher forcing."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from regard.core.measured import Measured
 
 
 class Task:
-    """One file in this folder defines one. Numbers that need decoding, or a whole data set, are evaluators'."""
+    """Each file in this folder defines one. Metrics that need decoding or a whole data set are evaluators."""
 
     unit: ClassVar[str] = "tokens"
-    """What `count` counts."""
+    """The unit of `count`."""
     directions: ClassVar[Mapping[str, Direction]] = {"loss": "lower"}
-    """The numbers that `summary` gives and a recipe may choose models by."""
+    """The metrics that `summary` returns; a recipe may select models by them."""
 
     def count(self, batch: Batch) -> int:
-        """How many items the loss of this batch is summed over."""
+        """The number of items over which the loss of this batch is summed."""
         return batch.size
 
     def loss(self, model: Any, batch: Batch) -> Tensor:
@@ -29,9 +29,9 @@ class Task:
         raise NotImplementedError
 
     def measure(self, model: Any, batch: Batch) -> Measured:
-        """What the batch shows, without smoothing and without a gradient."""
+        """Measure the batch, without smoothing and without gradients."""
         raise NotImplementedError
 
     def summary(self, measured: Measured) -> dict[str, float]:
-        """Numbers about all batches, "loss" among them; they do not depend on how rows were batched."""
+        """Metrics over all batches, "loss" among them; they do not depend on how rows were batched."""
         return measured.means()

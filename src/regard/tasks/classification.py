@@ -1,4 +1,4 @@
-"""Classes, or a number, for a text or a pair of texts: cross-entropy of the classes, or the number's squared error."""
+"""Classification or regression of a text or a pair of texts: cross-entropy of classes, or squared error of a number."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Classification(Task):
         return self._loss(_logits(model, batch), batch["labels"], self.label_smoothing)
 
     def measure(self, model: Classifies, batch: Batch) -> Measured:
-        """The loss where there are labels, and the logits [C] of each row."""
+        """The loss, if there are labels, and the logits [C] of each row."""
         with torch.no_grad():
             logits = _logits(model, batch)
             measured = Measured(answers=dict(zip(batch.rows, logits, strict=True)))

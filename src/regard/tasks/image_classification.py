@@ -1,4 +1,4 @@
-"""Image classification: which of the classes an image shows, by cross-entropy over the model's logits."""
+"""Image classification, by cross-entropy over the model's logits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ImageClassification(Task):
         return functional.cross_entropy(logits, batch["labels"], reduction="sum", label_smoothing=smoothing)
 
     def measure(self, model: Any, batch: Batch) -> Measured:
-        """The loss, how many are right, and the logits [C] of each image."""
+        """The loss, the number of right answers, and the logits [C] of each image."""
         with torch.no_grad():
             logits, labels = model(pixel_values=batch["pixel_values"]).logits.double(), batch["labels"]
             loss = functional.cross_entropy(logits, labels, reduction="sum").item()

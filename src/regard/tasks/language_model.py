@@ -1,4 +1,4 @@
-"""Language modelling: the next token given all before it in the window.
+"""Language modelling: predict the next token from all tokens before it in the window.
 
 loss = − Σ_t log p(x_{t+1} | x_1 … x_t)
 """
@@ -27,7 +27,7 @@ class PredictsNext(Protocol):
 
 
 class LanguageModel(Task):
-    """Loss per token of `labels` [B,T], which stand one further on than `input_ids` [B,T]."""
+    """Loss per token of `labels` [B,T], which are `input_ids` [B,T] shifted by one."""
 
     directions: ClassVar[dict[str, Direction]] = {"loss": "lower", "perplexity": "lower"}
 

@@ -1,10 +1,10 @@
-"""Cross-entropy over a large vocabulary, with label smoothing, without keeping the logits.
+"""Cross-entropy over a large vocabulary, with label smoothing, without storing the logits.
 
     loss = Σ_n  −(1 − ε) log p_n(y_n) − ε/V Σ_v log p_n(v)
 
-The logits of real tokens are made in slices; each slice is turned in place into the gradient of the loss by its logits
-and multiplied into the gradients of the hidden states and of the output matrix at once. So the [tokens × vocabulary]
-matrix never exists whole, where a plain cross-entropy keeps it three times (logits, log-probabilities, gradient).
+The logits of real tokens are computed in slices. Each slice is overwritten by the gradient of the loss with respect to
+its logits, which is at once multiplied into the gradients of the hidden states and of the output matrix. So the whole
+[tokens × vocabulary] matrix never exists; a plain cross-entropy holds three (logits, log-probabilities, gradient).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.core.devices import lower_precision
 
-# A slice of this many numbers stays within a core's cache share and still keeps matrix products efficient (measured).
+# A slice of this size stays within a core's cache share and keeps matrix products efficient (measured).
 _SLICE = 4_000_000
 
 
@@ -40,7 +40,7 @@ def label_log_probs(hidden: Tensor, weight: Tensor, labels: Tensor, *, bias: Ten
 
 
 def matrix(output: nn.Module) -> tuple[Tensor, Tensor | None]:
-    """The weight [V,D] and the bias [V], where there is one, of an output layer."""
+    """The weight [V,D] of an output layer, and its bias [V], if any."""
     weight, bias = output.weight, getattr(output, "bias", None)
     assert isinstance(weight, Tensor)
     return weight, bias if isinstance(bias, Tensor) else None
@@ -53,7 +53,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     ) -> Tensor:
         vocab, total = weight.shape[0], hidden.new_zeros((), dtype=torch.float32)
         needed = any(ctx.needs_input_grad)
-        # Under autocast only the matrix products are done in the lower precision; probabilities never are.
+        # Under autocast only matrix products use the lower precision, never probabilities.
         low = lower_precision(weight) or weight.dtype
         matrix = weight.to(low)
         grads: list[Tensor] = []
@@ -84,8 +84,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
 
 def _lose(logits: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
-    """The summed loss of some rows, whose logits are overwritten by the gradient of the loss."""
-    # Smoothing's Σ_v log p(v) needs the mean logit; it and the wanted logit are taken before they are overwritten.
+    """The summed loss of some rows; their logits are overwritten by the gradient of the loss."""
+    # Smoothing's Σ_v log p(v) needs the mean logit; it and the label's logit are read before they are overwritten.
     mean, right = logits.mean(1), logits.gather(1, wanted[:, None]).squeeze(1)
     peak = logits.amax(1, keepdim=True)
     mass = logits.sub_(peak).exp_().sum(1, keepdim=True)

@@ -1,8 +1,8 @@
-"""Masked words and next sentences (Devlin et al. 2019, §3.1).
+"""Masked language modelling and next-sentence prediction (Devlin et al. 2019, §3.1).
 
-    loss = mean over the words asked for of −log p(word)  +  mean over the rows of −log p(B follows A, or not)
+    loss = mean over the masked tokens of −log p(token)  +  mean over the rows of −log p(B follows A, or not)
 
-The engine divides a sum by a count, so the second part is scaled up by the words asked for per row.
+The engine divides a sum by a count of tokens, so the second part is multiplied by the masked tokens per row.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from regard.tasks.loss import label_log_probs, linear_cross_entropy, matrix
 
 
 class MaskedLm(Task):
-    """Reads `labels` [B,T], negative where nothing is asked, and `pair_labels` [B] where the batch has them.
+    """Reads `labels` [B,T], negative where nothing is predicted, and `pair_labels` [B] if the batch has them.
 
-    The model has `states`, `transform`, `output`; for pairs also `pool` and `pair`. Only what is asked for is projected
-    to the vocabulary.
+    The model has `states`, `transform`, `output`; for pairs also `pool` and `pair`. Only tokens to predict are
+    projected to the vocabulary.
     """
 
     directions: ClassVar[dict[str, Direction]] = {
@@ -48,7 +48,7 @@ class MaskedLm(Task):
         return loss
 
     def measure(self, model: Any, batch: Batch) -> Measured:
-        """The two losses, and how many words and pairs are right."""
+        """The two losses, and the numbers of right tokens and pairs."""
         with torch.no_grad():
             hidden, words, labels = self._states(model, batch)
             weight, bias = matrix(model.output)
@@ -64,7 +64,7 @@ class MaskedLm(Task):
         return Measured(sums, counts)
 
     def summary(self, measured: Measured) -> dict[str, float]:
-        """The loss as it is trained, its two parts, and the shares of right answers."""
+        """The training loss, its two parts, and the accuracies."""
         means = measured.means()
         return {"loss": means["mlm_loss"] + means.get("nsp_loss", 0.0), **means}
 

@@ -2,8 +2,9 @@
 
     loss = − (log p_start(s) + log p_end(e)) / 2          score of a span = start_s + end_e,  s ≤ e < s + longest
 
-The score of no answer is that of [CLS], the lowest of all windows' (each says whether *it* holds the answer); it wins
-where it is above the best span by more than `threshold`. Padding is never a place: batching changes nothing.
+The score of "no answer" is that of [CLS], the lowest over all windows (each window only says whether *it* holds the
+answer). "No answer" wins if it beats the best span by more than `threshold`. Padding never counts, so batching changes
+nothing.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from regard.tasks._task import Task
 
 
 class FindsSpans(Protocol):
-    """What this task needs of a model: `logits` [B,T,2] of where an answer begins and ends."""
+    """What this task needs of a model: `logits` [B,T,2] for the beginning and the end of an answer."""
 
     def __call__(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Output: ...
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The text with its place in the context, "" where there is none; `margin` is how far it is above no answer."""
+    """The text and its place in the context, "" for no answer; `margin` is its score minus that of no answer."""
 
     text: str
     start: int
@@ -41,7 +42,7 @@ class Answer:
 
 
 class QuestionAnswering(Task):
-    """Loss per window; `starts` and `ends` [B] are places in the row, 0 for no answer."""
+    """Loss per window; `starts` and `ends` [B] are token indices in the row, 0 for no answer."""
 
     unit = "windows"
 
@@ -77,7 +78,7 @@ def answers(
     longest: int = 30,
     threshold: float | None = 0.0,
 ) -> list[Answer]:
-    """The best answer to each question; `contexts` are theirs. With `threshold` None there is always an answer."""
+    """The best answer to each question; `contexts` are their contexts. With `threshold` None it is never empty."""
     spans: list[tuple[float, int, int]] = [(float("-inf"), 0, 0)] * len(contexts)
     nothing = [float("inf")] * len(contexts)
     for number, window in enumerate(windows):
@@ -90,7 +91,7 @@ def answers(
 
 
 def best_span(logits: Tensor, window: Window, longest: int) -> tuple[float, int, int]:
-    """The score of the best span of a window's context, and its characters: from, to."""
+    """The score of the best span in a window's context, and the beginning and end of its characters."""
     count = len(window.offsets)
     if count == 0:
         return float("-inf"), 0, 0

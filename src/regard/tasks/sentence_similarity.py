@@ -1,10 +1,10 @@
-"""Sentences as vectors whose cosine says how alike they are (Reimers & Gurevych 2019).
+"""Sentence embeddings whose cosine measures similarity (Reimers & Gurevych 2019).
 
     cosine        (cos(u, v) − score)²: scores from 0 to 1, such as those of the STS benchmark
-    contrastive   − log softmax_j (cos(u_i, v_j) / τ) at j = i, and the same from v to u: pairs that belong together are
-                  told from the others of the batch (Henderson et al. 2017; both directions as in Radford et al. 2021)
+    contrastive   − log softmax_j (cos(u_i, v_j) / τ) at j = i, and the same from v to u: each pair is separated
+                  from the others of the batch (Henderson et al. 2017; both directions as in Radford et al. 2021)
 
-Where we differ: other pairs of the batch whose text is the very same as the wanted one are no wrong answers.
+Where we differ: other pairs of the batch with exactly the same text as the right one are not counted as wrong answers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Embeds(Protocol):
 
 
 class SentenceSimilarity(Task):
-    """Loss per pair; `labels` [B] are scores from 0 to 1 where the loss is that of the cosine."""
+    """Loss per pair; with the cosine loss, `labels` [B] are scores from 0 to 1."""
 
     unit = "pairs"
 
@@ -42,7 +42,7 @@ class SentenceSimilarity(Task):
         first, other = embedded(model, batch), embedded(model, batch, "other_")
         if self.mode == "cosine":
             return F.mse_loss((first * other).sum(-1), batch["labels"], reduction="sum")
-        with full_precision(first):  # differences of cosines are small, and divided by a small number
+        with full_precision(first):  # small differences of cosines are divided by a small number
             scores = first @ other.T / self.temperature
         there, back = (_same(batch[f"{side}input_ids"]) for side in ("other_", ""))
         right = torch.arange(batch.size, device=scores.device)
@@ -61,7 +61,7 @@ class SentenceSimilarity(Task):
         return measured
 
     def summary(self, measured: Measured) -> dict[str, float]:
-        """The squared difference of cosines and scores, whatever the training's loss is."""
+        """The squared difference of cosines and scores, for either training loss."""
         cosines, scores = stacked(measured.answers), stacked(measured.targets)
         return {"loss": float((cosines - scores).square().mean())}
 
@@ -69,7 +69,7 @@ class SentenceSimilarity(Task):
 def embedded(model: Embeds, batch: Batch, side: str = "") -> Tensor:
     names = (f"{side}{name}" for name in ("input_ids", "attention_mask", "token_type_ids"))
     vectors = model(*(batch[name] for name in names)).pooled
-    assert vectors is not None, "the model gives no vector for a sentence"
+    assert vectors is not None, "the model returns no vector for a sentence"
     return vectors.float()
 
 

@@ -1,7 +1,7 @@
-"""Translation: the next target token given the source and the target so far (teacher forcing).
+"""Translation: predict the next target token from the source and the target so far (teacher forcing).
 
-The target is `<s> y_1 … y_n </s>`; the decoder reads it without its last token (shifted right, as the lectures put it)
-and is asked for it without its first. Models of other libraries may begin with another token: Marian with its padding.
+The target is `<s> y_1 … y_n </s>`. The decoder reads it without its last token (shifted right) and predicts it without
+its first. Models of other libraries may begin with another token; Marian begins with padding.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from regard.tasks.loss import label_log_probs, linear_cross_entropy, matrix
 class Translates(Protocol):
     """What this task needs of a model: states before the output layer, and that layer's matrix and bias.
 
-    A model that samples on the way gives `log_prob`, and has a `baseline`: the surrogate loss of REINFORCE.
+    A model that samples returns `log_prob` and has a `baseline`, for the surrogate loss of REINFORCE.
     """
 
     output: nn.Module
@@ -35,7 +35,7 @@ class Translates(Protocol):
 class Translation(Task):
     """Loss per real target token; padding is never projected to the vocabulary.
 
-    Another task that generates text after reading something else overrides `run`.
+    A task that generates text from another input overrides `run`.
     """
 
     directions: ClassVar[dict[str, Direction]] = {"loss": "lower", "perplexity": "lower"}
@@ -47,13 +47,13 @@ class Translation(Task):
         return int(batch["target_mask"][:, 1:].sum())
 
     def run(self, model: Any, batch: Batch) -> Output:
-        """The model's output for the batch: states [B,T−1,D] of the tokens that come after the target's first."""
+        """The model's output for the batch: states [B,T−1,D] that predict all target tokens but the first."""
         output: Output = model(batch["source"], batch["source_mask"], batch["target"][:, :-1])
         return output
 
     def loss(self, model: Translates, batch: Batch) -> Tensor:
-        """The loss summed over the batch's target tokens; where choices were sampled plus REINFORCE, rewarded by log p
-        of the target."""
+        """The loss summed over the batch's target tokens; if choices were sampled, plus the REINFORCE loss with log p
+        of the target as reward."""
         output = self.run(model, batch)
         hidden, labels = _real(output, batch)
         weight, bias = matrix(model.output)
@@ -65,7 +65,7 @@ class Translation(Task):
         return loss + len(labels) * model.baseline(chosen, reward)
 
     def measure(self, model: Translates, batch: Batch) -> Measured:
-        """Minus log p of every real target token."""
+        """−log p of every real target token."""
         with torch.no_grad():
             hidden, labels = _real(self.run(model, batch), batch)
             weight, bias = matrix(model.output)

@@ -1,1 +1,1 @@
-"""One training loop for every task: resumable to the bit."""
+"""One training loop for every task; a resumed run gives the same bits."""

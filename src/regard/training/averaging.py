@@ -1,6 +1,6 @@
-"""The average of the weights at several checkpoints of one run.
+"""Averages the weights of several checkpoints of one run.
 
-Where a run keeps a moving average, that is what its checkpoints stand for, and what is averaged.
+If a run keeps a moving average, the moving averages in its checkpoints are averaged.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from regard.training.moving_average import PREFIX
 def average_checkpoints(
     folder: Path, steps: Sequence[int], say: Callable[[str], None]
 ) -> tuple[dict[str, Tensor], int] | None:
-    """The mean of the weights at these updates, and of how many; None where fewer than two can be read."""
+    """The mean of the weights at these updates, and the number averaged; None if fewer than two can be read."""
     parts = []
     for step in steps:
         try:
             saved = checkpoint.read_checkpoint(folder / f"step-{step:08d}")
         except (RegardError, OSError, ValueError) as error:
-            say(f"the checkpoint of update {step} is damaged and left out of the average ({error})")
+            say(f"the checkpoint of update {step} is damaged, so the average leaves it out ({error})")
             continue
         moving = {name.removeprefix(PREFIX): part for name, part in saved.training.items() if name.startswith(PREFIX)}
         parts.append(moving or saved.model)

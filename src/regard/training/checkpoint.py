@@ -1,8 +1,8 @@
-"""Checkpoints: folders of safetensors and JSON that are either whole or not there.
+"""Checkpoints: folders of safetensors and JSON that are either complete or absent.
 
-A checkpoint is written under a temporary name, every file is flushed to the disk, a manifest with each file's SHA-256
-is added, and the folder is renamed; the rename is flushed too. Killed or out of space at any moment, the earlier
-checkpoint is still the newest. A folder whose files do not match their manifest is reported by name and passed over.
+A checkpoint is written under a temporary name, every file is flushed to disk, a manifest with each file's SHA-256 is
+added, and the folder is renamed; the rename is flushed too. If the process is killed or the disk is full at any moment,
+the earlier checkpoint is still the newest. A folder whose files do not match their manifest is named and skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MODEL, TRAINING, STATE = "model.safetensors", "training.safetensors", "state.jso
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a run needs to go on as if it had never stopped."""
+    """What a run needs to continue as if it had never stopped."""
 
     model: Mapping[str, Tensor]
     training: Mapping[str, Tensor]
@@ -36,7 +36,7 @@ class Checkpoint:
 
 
 def write(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
-    """`folder/step-00001234`, whole or not at all."""
+    """Write `folder/step-00001234`, all or nothing."""
     final, temporary = folder / f"step-{step:08d}", folder / f".writing-{step:08d}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def write(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
         raise DataError(
             f"checkpoint {final} could not be written",
             got=str(error.__cause__ or error),
-            remedy="The one before it is untouched; make room and run the same command again.",
+            remedy="The checkpoint before it is intact; free some space and run the same command again.",
         ) from error
     return final
 
@@ -68,19 +68,19 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def listing(folder: Path) -> list[Path]:
-    """Whole checkpoints by name, oldest first; half-written ones have another name."""
+    """Complete checkpoints by name, oldest first; half-written ones have another name."""
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir() if re.fullmatch(r"step-\d{8,}", path.name) and path.is_dir())
 
 
 def is_complete(path: Path) -> bool:
-    """Whether a checkpoint has all of its files; one that was half removed has not."""
+    """Whether a checkpoint has all of its files; one that was only half removed does not."""
     return all((path / name).is_file() for name in (MODEL, TRAINING, STATE, MANIFEST))
 
 
 def _remove(path: Path) -> None:
-    """Under another name first: killed in between, what is left is never taken for a checkpoint."""
+    """Remove a folder, renamed first: if the process is killed in between, the rest is not read as a checkpoint."""
     aside = path.with_name(f".removing-{path.name}")
     shutil.rmtree(aside, ignore_errors=True)
     os.rename(path, aside)
@@ -88,17 +88,17 @@ def _remove(path: Path) -> None:
 
 
 def newest(folder: Path, warn: Callable[[str], None]) -> tuple[Path, Checkpoint] | None:
-    """The newest checkpoint that is undamaged; damaged ones are named and passed over."""
+    """The newest intact checkpoint; damaged ones are named and skipped."""
     for path in reversed(listing(folder)):
         try:
             return path, read_checkpoint(path)
         except (WeightsError, DataError, OSError, ValueError) as error:
-            warn(f"checkpoint {path.name} is damaged and was passed over ({error})")
+            warn(f"checkpoint {path.name} is damaged and was skipped ({error})")
     return None
 
 
 def prune(folder: Path, keep: set[int]) -> None:
-    """Remove checkpoints of other steps than these, and what an interrupted write left."""
+    """Remove checkpoints of other steps than these, and the remains of interrupted writes."""
     for path in listing(folder):
         if int(path.name.removeprefix("step-")) not in keep:
             _remove(path)

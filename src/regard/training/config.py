@@ -1,4 +1,4 @@
-"""How to train, with the defaults in one place."""
+"""Training options and their defaults."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 class TrainingConfig(Config):
     seed: int = 1
-    tokens_per_batch: int = Field(4096, gt=0, description="target tokens, padding included, that one batch may hold")
-    rows_per_batch: int | None = Field(None, gt=0, description="examples in a batch, where they are alike in length")
-    accumulate: int = Field(1, gt=0, description="batches summed up into one update")
+    tokens_per_batch: int = Field(4096, gt=0, description="target tokens per batch at most, padding included")
+    rows_per_batch: int | None = Field(None, gt=0, description="examples per batch, if their lengths are similar")
+    accumulate: int = Field(1, gt=0, description="batches whose gradients are summed into one update")
     max_steps: int | None = Field(None, gt=0)
     max_epochs: int | None = Field(None, gt=0)
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
@@ -34,8 +34,8 @@ class TrainingConfig(Config):
     precision: Literal["float32", "bfloat16"] = "float32"
     ema: float = Field(0.0, ge=0, lt=1, description="decay of an exponential moving average of the weights; 0: none")
     average: int = Field(0, ge=0, description="average the weights of the last k (validated) checkpoints at the end")
-    metric: str = Field("loss", description="the number of validation that the best model is chosen by")
-    validate_every: int = Field(0, ge=0, description="updates between validations; 0: once an epoch")
+    metric: str = Field("loss", description="the validation metric by which the best model is chosen")
+    validate_every: int = Field(0, ge=0, description="updates between validations; 0: once per epoch")
     checkpoint_every: int = Field(1000, gt=0, description="updates between checkpoints, besides those at validations")
-    patience: int = Field(0, ge=0, description="stop after so many validations without a new best; 0: never")
+    patience: int = Field(0, ge=0, description="stop after this many validations without a new best; 0: never")
     log_every: int = Field(50, gt=0)

@@ -1,10 +1,10 @@
-"""Several processes that train one model: who each is, and how they agree on numbers.
+"""Training one model in several processes: the rank of each, and how they agree on numbers.
 
     torchrun --nproc-per-node 2 -m regard train recipe.yaml
 
 Every process gets its share of each batch's rows and sums gradients with the others (torch's DistributedDataParallel
-over gloo), so a run does what one process does with the whole batches. The numbers that decide anything, such as how
-many tokens a batch has or whether to stop, are agreed on here; the first process alone writes and validates.
+over gloo), so a run equals that of one process with whole batches. The processes agree here on all numbers that affect
+decisions, such as the number of tokens in a batch or whether to stop. Only the first process writes and validates.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class World:
         return self.rank == 0
 
     def sums(self, *numbers: float) -> list[float]:
-        """Each number, summed over the processes."""
+        """Sum each number over the processes."""
         if self.size == 1:
             return list(numbers)
         together = torch.tensor(numbers, dtype=torch.float64)
@@ -36,7 +36,7 @@ class World:
         return together.tolist()
 
     def from_first(self, number: float) -> float:
-        """The number that the first process has."""
+        """The number of the first process."""
         if self.size == 1:
             return number
         told = torch.tensor(number, dtype=torch.float64)
@@ -44,7 +44,7 @@ class World:
         return told.item()
 
     def all_of(self, tensor: Tensor) -> list[Tensor]:
-        """A tensor of each process, by rank."""
+        """The tensors of all processes, by rank."""
         if self.size == 1:
             return [tensor]
         parts = [torch.empty_like(tensor) for _ in range(self.size)]
@@ -52,13 +52,13 @@ class World:
         return parts
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Wait for all processes."""
         if self.size > 1:
             distributed.barrier()
 
 
 def join_world() -> World:
-    """The processes that `torchrun` started together; alone where it did not."""
+    """The processes that `torchrun` started, or this process alone."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         return World()

@@ -1,13 +1,13 @@
-"""The one training loop.
+"""The training loop.
 
-An update reads `accumulate` batches, sums the loss over their real tokens, divides by their number, and steps.
-Everything that decides what comes next is in a checkpoint: weights, optimizer moments, random generator, place in the
-data, best result so far, moving average. So a run that was killed at any moment goes on to the same bits as one that
+An update reads `accumulate` batches, sums the loss over their real tokens, divides by the number of tokens, and steps.
+A checkpoint holds everything that affects later updates: weights, optimizer moments, random generator, position in the
+data, best result so far, moving average. So a run that was killed at any moment resumes to the same bits as a run that
 was not.
 
-What is trained is one module whose `forward(batch)` is the loss, so that several processes can train it together
-(`distributed`): with the same batches and no dropout they do what one does, but for the rounding of sums. Device and
-precision are decided here and nowhere else.
+The trained object is one module whose `forward(batch)` is the loss, so that several processes can train it together
+(`distributed`): with the same batches and no dropout they give the result of one process, up to the rounding of sums.
+Device and precision are decided only here.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ Validate = Callable[[nn.Module], dict[str, float]]
 
 
 class Engine:
-    """Trains `model` in `folder`. Of the numbers that `validate` gives `config.metric` decides which model is the best:
-    the one where it is higher, or lower, as `direction` says."""
+    """Trains `model` in `folder`. `validate` returns metrics; the best model is the one with the highest or lowest
+    `config.metric`, depending on `direction`."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Engine:
         world: World | None = None,
     ) -> None:
         if config.max_steps is None and config.max_epochs is None:
-            raise UsageError("nothing says when to stop", remedy="Set training.max_steps or training.max_epochs.")
+            raise UsageError("no end of training is set", remedy="Set training.max_steps or training.max_epochs.")
         self.model, self.task, self.data, self.config, self.folder = model, task, data, config, folder
         self.validate, self.direction, self.on_best, self.quiet = validate, direction, on_best, quiet
         self.world, self.device = world or World(), HOST
@@ -78,7 +78,7 @@ class Engine:
         return self.folder / "checkpoints"
 
     def run(self) -> Progress:
-        """Train to the end, from the newest whole checkpoint if there is one."""
+        """Train to the end, from the newest complete checkpoint if there is one."""
         warnings: list[str] = []
         newest = checkpoint.newest(self.checkpoints, warnings.append)
         if newest is not None:
@@ -90,7 +90,7 @@ class Engine:
         self.log = (Log if self.world.first else Silent)(
             self.folder, total=self._total, step=self.progress.step, quiet=self.quiet
         )
-        for text in [*warnings, *([f"going on from update {self.progress.step}"] if newest else [])]:
+        for text in [*warnings, *([f"resuming from update {self.progress.step}"] if newest else [])]:
             self.log.say(text)
         try:
             with noted_signals() as self._signals:
@@ -100,7 +100,7 @@ class Engine:
         return self.progress
 
     def _wrapped(self) -> nn.Module:
-        """The module whose forward is the loss; of several processes, each with the others' gradients in its own."""
+        """The module whose forward is the loss; with several processes, it also sums their gradients."""
         module = Trained(self.model, self.task)
         if self.world.size == 1:
             return module
@@ -130,13 +130,13 @@ class Engine:
         self._checkpoint()
 
     def _mark(self) -> None:
-        """Without validation the regular checkpoints and the last one are those to average."""
+        """Without validation, mark this update's checkpoint as one to average."""
         if self.validate is None and self.config.average > 1 and self.progress.step not in self.progress.validated:
             self.progress.validated = [*self.progress.validated, self.progress.step][-self.config.average :]
             self._written = -1
 
     def _updates(self) -> Iterator[list[Batch]]:
-        """Groups of batches from where the run stands; an epoch's last group may be smaller."""
+        """Groups of batches from the current position; the last group of an epoch may be smaller."""
         while self.config.max_epochs is None or self.progress.epoch < self.config.max_epochs:
             length = self.data.batches_in_epoch(self.progress.epoch)
             if length == 0:
@@ -163,7 +163,7 @@ class Engine:
                     loss = self._module(batch.to(self.device))
                 summed = self.world.sums(loss.item())[0]
                 check_number("loss", summed, step)
-                # Gradients of several processes are averaged, so each contributes its share of the sum so many times.
+                # DDP averages the gradients of the processes, so each multiplies its loss by their number.
                 (loss * (self.world.size / count) if self.world.size > 1 else loss / count).backward()
             total += summed
         limit = config.clip if config.clip > 0 else math.inf
@@ -179,13 +179,13 @@ class Engine:
         self._report(total / count, count, rate, norm)
 
     def _synchronised(self, last: bool) -> contextlib.AbstractContextManager[object]:
-        """Gradients are summed over the processes once an update, with its last batch."""
+        """Sum gradients over the processes once per update, with its last batch."""
         if last or not isinstance(self._module, DistributedDataParallel):
             return contextlib.nullcontext()
         return self._module.no_sync()
 
     def _signalled(self) -> int:
-        """A signal that came to any of the processes, so that all stop at the same update; 0: none."""
+        """The signal that reached any of the processes, so that all stop at the same update; 0: none."""
         number = max(self.world.sums(*(float(number in self._signals) for number in STOPPING)))
         if not number:
             return 0
@@ -225,7 +225,7 @@ class Engine:
         facts = {f"validation_{name}": number for name, number in metrics.items()}
         self.log.write(progress.step, epoch=progress.epoch, **facts)
         self._timer_start += time.monotonic() - started
-        # What was just found out belongs into this update's checkpoint, even if there is one already.
+        # The new validation result belongs into this update's checkpoint, even if that exists already.
         self._written = -1
         self._checkpoint()
 
@@ -239,7 +239,7 @@ class Engine:
 
     @functools.cached_property
     def _total(self) -> int | None:
-        """How many updates the run will make, where that can be known (epochs differ a little in length)."""
+        """The number of updates of the run, if it can be known (epochs differ slightly in length)."""
         if self.config.max_steps is not None:
             return self.config.max_steps
         if self.config.max_epochs is None:
@@ -264,7 +264,7 @@ class Engine:
 
     def _restore(self, saved: Checkpoint | None, warn: Callable[[str], None]) -> None:
         if saved is None:
-            # Each process draws its own noise; the first draws what a single one does.
+            # Each process draws its own noise; the first draws the noise of a single-process run.
             torch.manual_seed(self.config.seed + 1_000_003 * self.world.rank)
             return
         known = {field.name for field in fields(Progress)}
@@ -276,11 +276,11 @@ class Engine:
         restore_state(self.optimizer, self.model, parts["optimizer"])
         self.average.tensors, generators = parts["average"], parts["generator"]
         if len(generators) != self.world.size:
-            warn(f"the run had {len(generators)} processes and now has {self.world.size}: it goes on, not bit for bit")
+            warn(f"the run had {len(generators)} processes and now has {self.world.size}: it resumes, not bit for bit")
         torch.set_rng_state(generators.get(_generator(self.world.rank).partition("/")[2], generators[""]))
         self._written = self.progress.step
 
 
 def _generator(rank: int) -> str:
-    """What the state of a process's random generator is called in a checkpoint."""
+    """The name of a process's random generator state in a checkpoint."""
     return "generator" if rank == 0 else f"generator/{rank}"

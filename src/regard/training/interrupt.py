@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end the current update first; the run then writes a checkpoint and leaves with 130 or 143."""
+"""Ctrl-C and SIGTERM let the current update finish; the run then writes a checkpoint and exits with 130 or 143."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Interrupted(RegardError):
     """A signal asked the run to stop; a checkpoint was written."""
 
     def __init__(self, number: int, step: int) -> None:
-        super().__init__(f"stopped at update {step}, checkpoint written", remedy="The same command goes on from there.")
+        super().__init__(f"stopped at update {step}, checkpoint written", remedy="The same command resumes it.")
         self.exit_code = 128 + number
 
 
 @contextlib.contextmanager
 def noted_signals() -> Iterator[list[int]]:
-    """The numbers of the signals that came meanwhile. Outside the main thread signals are left alone."""
+    """The signals received so far. Outside the main thread signals are not handled."""
     received: list[int] = []
 
     def note(number: int, frame: object) -> None:

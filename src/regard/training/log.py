@@ -1,7 +1,7 @@
-"""What a run says: a progress bar for people, JSON lines and TensorBoard events for programs.
+"""The log of a run: a progress bar for people, JSON lines and TensorBoard events for programs.
 
-Lines are stamped with their update. A resumed run first drops what was logged after its checkpoint, so that no update
-is logged twice. (The first mean loss after resuming is over the updates since.)
+Each line holds its update. A resumed run first drops the lines after its checkpoint, so that no update is logged twice.
+(The first mean loss after resuming covers only the updates since.)
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from rich.table import Column
 from rich.text import Text
 
 _LINE_EVERY = 10.0
-"""Seconds between lines where there is no terminal."""
+"""Seconds between lines without a terminal."""
 
 
 class Log:
-    """`log.jsonl` and `tensorboard/` in the run's folder, and a bar on the terminal (lines where there is none)."""
+    """`log.jsonl` and `tensorboard/` in the run's folder, and a bar on the terminal (or lines, without a terminal)."""
 
     def __init__(self, folder: Path, *, total: int | None, step: int = 0, quiet: bool = False) -> None:
         self.console = Console(file=sys.stderr, quiet=quiet, highlight=False)
@@ -48,13 +48,13 @@ class Log:
         self._bar.start()
 
     def advance(self, step: int) -> None:
-        """An update is done. Where there is no terminal, a line says so now and then."""
+        """Count a finished update. Without a terminal, print a line from time to time."""
         self._bar.update(self._task, completed=step)
         if not self.console.is_terminal and time.monotonic() - self._last_line > _LINE_EVERY:
             self.say(self._line(step))
 
     def write(self, step: int, **facts: float | int | str) -> None:
-        """One JSON line, its numbers as TensorBoard scalars, and the gist beside the bar."""
+        """Write one JSON line, its numbers as TensorBoard scalars, and a summary beside the bar."""
         self._file.write(json.dumps({"step": step, **facts}) + "\n")
         self._file.flush()
         for name, value in facts.items():
@@ -78,7 +78,7 @@ class Log:
             self._events.close()
 
     def _line(self, step: int) -> str:
-        """The update, its numbers, and how long the rest will take at the pace of this process so far."""
+        """The update, its numbers, and the time left at this process's speed so far."""
         of = f"/{self._total}" if self._total else ""
         parts = [f"step {step}{of}", self._gist]
         if self._total and self._step < step < self._total:
@@ -107,7 +107,7 @@ class Log:
 
 
 class _Note(ProgressColumn):
-    """The numbers, cut off where the terminal ends: the one column that may be narrower than what it holds."""
+    """The numbers, cut off at the terminal's edge: the only column that may be cut."""
 
     def render(self, task: Task) -> Text:
         return Text(str(task.fields["note"]), no_wrap=True, overflow="ellipsis")
@@ -118,7 +118,7 @@ def _whole() -> Column:
 
 
 class Silent:
-    """Says nothing: the log of a process that is not the first of several."""
+    """Logs nothing; for all processes but the first."""
 
     def __init__(self, folder: Path, *, total: int | None, step: int = 0, quiet: bool = False) -> None:
         pass

@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from torch import Tensor, nn
 
 PREFIX = "average/"
-"""What the names of its tensors begin with in a checkpoint."""
+"""The prefix of its tensors' names in a checkpoint."""
 
 
 class MovingAverage:
-    """Begins with the weights of the first update; a decay of 0 keeps none."""
+    """Starts with the weights of the first update; with a decay of 0 there is no average."""
 
     def __init__(self, decay: float) -> None:
         self.decay = decay
         self.tensors: dict[str, Tensor] = {}
 
     def update(self, model: nn.Module) -> None:
-        """Move the average a little towards the weights."""
+        """Move the average towards the weights."""
         if self.decay:
             for name, tensor in model.state_dict().items():
                 mean = self.tensors.setdefault(name, tensor.clone())
@@ -31,7 +31,7 @@ class MovingAverage:
 
     @contextlib.contextmanager
     def in_place_of(self, model: nn.Module) -> Iterator[None]:
-        """The model has the average as its weights, where there is one; they come back afterwards."""
+        """Inside the block the model has the average as its weights, if there is one; then its own again."""
         if not self.tensors:
             yield
             return

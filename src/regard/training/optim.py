@@ -1,4 +1,4 @@
-"""Optimizers, and their state as named tensors that can be stored and put back bit for bit."""
+"""Optimizers, and their state as named tensors that can be stored and restored bit for bit."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from regard.training.config import TrainingConfig
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """Matrices decay, vectors (biases, norms) do not. The fused kernels update all tensors in one pass.
+    """Weight decay applies to matrices, not to vectors (biases, norms). Fused kernels update all tensors at once.
 
-    Each group says by how much its learning rate differs from the schedule's (`lr_scale`).
+    Each group has a factor of the schedule's learning rate (`lr_scale`).
     """
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     scales = _lr_scales(trained, config.lr_scales)
@@ -67,5 +67,5 @@ def restore_state(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: M
     for name, tensor in tensors.items():
         kind, _, parameter = name.partition("/")
         if parameter not in parameters:
-            raise WeightsError(f"the checkpoint's optimizer knows a parameter {parameter!r} that the model lacks")
+            raise WeightsError(f"the checkpoint's optimizer has a parameter {parameter!r} that the model lacks")
         optimizer.state[parameters[parameter]][kind] = tensor.clone()

@@ -1,4 +1,4 @@
-"""How far a run has come: the numbers that, with the tensors, make up a checkpoint."""
+"""The progress of a run: the numbers that, with the tensors, make up a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Progress:
-    """Counted in updates, epochs and batches of the epoch that has begun."""
+    """Counted in updates, epochs, and batches of the current epoch."""
 
     step: int = 0
     epoch: int = 0

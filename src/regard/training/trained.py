@@ -1,4 +1,4 @@
-"""What a run trains, and on what: the contracts between the engine, tasks and data."""
+"""The protocols between the engine, tasks and data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.core.batch import Batch
 
 
 class Task(Protocol):
-    """What is learnt: how many items a batch's loss is summed over, what they are called, and that sum."""
+    """What is learnt: the number of items in a batch's loss, their name, and the summed loss."""
 
     @property
     def unit(self) -> str: ...
@@ -20,7 +20,7 @@ class Task(Protocol):
 
 
 class Data(Protocol):
-    """Where batches come from: the same ones in the same order for the same epoch, from any place in it."""
+    """The source of batches: the same batches in the same order for the same epoch, starting anywhere in it."""
 
     def batches_in_epoch(self, number: int) -> int: ...
     def epoch(self, number: int, start: int = 0, *, rank: int = 0, world: int = 1) -> Iterator[Batch]: ...

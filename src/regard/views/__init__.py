@@ -1,4 +1,4 @@
-"""How results are shown: one page, a picture, the terminal, or data. Sees `core` only."""
+"""How results are shown: as a page, a picture, terminal output, or data. Imports `core` only."""
 
 from regard.views.result import Curves, Heads, HeadSite, Matrix, Panel, Result, Table, Words
 

@@ -1,7 +1,7 @@
-"""The two colour scales of every view, readable for colour-blind people.
+"""The two colour scales of all views, chosen for colour-blind readers too.
 
-Sequential: cividis, even steps of lightness. Diverging: blue, white, orange, with white at zero; on a dark page the
-middle is dark instead, so that zero stays quiet.
+Sequential: cividis, with even steps of lightness. Diverging: blue, white, orange, with white at zero; on a dark page
+the middle is dark instead, so that zero does not stand out.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def colour_at(scale: Sequence[Colour], fraction: float) -> Colour:
 
 
 def is_dark(colour: Colour) -> bool:
-    """Whether white is the better ink on it."""
+    """Whether white text is more readable on it."""
     red, green, blue = colour
     return 0.299 * red + 0.587 * green + 0.114 * blue < 140
 
 
 def limits(values: Iterable[float], *, diverging: bool) -> tuple[float, float]:
-    """The values at the two ends of the scale: about zero if diverging, else from zero or the lowest below it."""
+    """The values at the two ends of the scale: symmetric about zero if diverging, else from min(0, lowest)."""
     known = [value for value in values if value == value and abs(value) != float("inf")]
     low, high = min(known, default=0.0), max(known, default=0.0)
     if diverging:
@@ -48,7 +48,7 @@ def limits(values: Iterable[float], *, diverging: bool) -> tuple[float, float]:
 
 
 def fraction(value: float, ends: tuple[float, float]) -> float | None:
-    """Where a value stands between the ends, 0 to 1; None for what is no number."""
+    """The position of a value between the ends, 0 to 1; None if it is not a number."""
     if value != value or abs(value) == float("inf"):
         return None
     return min(max((value - ends[0]) / (ends[1] - ends[0]), 0.0), 1.0)

@@ -1,4 +1,4 @@
-"""Tokens and numbers as a reader can see them: spaces, line ends and characters without a shape get a sign."""
+"""Readable tokens and numbers: spaces, line ends and invisible characters are shown as signs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 def visible(label: str) -> str:
     """The label with spaces at its ends, tabs, line ends and control characters made visible.
 
-    Joiners inside a word (as in Persian or in composed emoji) stay; a label of nothing else is named by its code.
+    Joiners inside a word (as in Persian or in composed emoji) stay; a label of joiners alone is shown by its code.
     """
     if not label:
         return "∅"
@@ -32,7 +32,7 @@ def _sign(sign: str) -> str:
     if sign < " ":
         return chr(0x2400 + ord(sign))
     kind = unicodedata.category(sign)
-    # Of the format characters, those that join letters and emoji stay; those that turn the text's direction go.
+    # Format characters that join letters and emoji stay; those that change the text's direction are removed.
     return "\ufffd" if kind in _UNSEEN and (kind != "Cf" or _turns(sign)) else sign
 
 
@@ -41,12 +41,12 @@ def _turns(sign: str) -> bool:
 
 
 def visible_line(text: str) -> str:
-    """Running text: the spaces at its ends need no signs."""
+    """A line of text; spaces at its ends are not shown as signs."""
     return visible(text.strip()) if text.strip() else ""
 
 
 def format_number(value: float | int | None, digits: int = 5) -> str:
-    """So many digits that matter, and all those before the point; a dash for what is no number."""
+    """The number with this many significant digits, and all digits before the point; a dash if it is not a number."""
     if value is None or not math.isfinite(value):
         return "–"
     if isinstance(value, int):

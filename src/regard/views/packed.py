@@ -1,9 +1,9 @@
 """Attention weights, small enough for a page: eight bits each, deflated, in base64.
 
-A page of 12 layers, 12 heads and 512 tokens has 38 million weights a kind. Each head is packed by itself, so that a
-reader unpacks only what it shows. Few weights are kept as they are (`f32`). Many are kept in steps of the head's
-largest: 255 steps where none is negative (`u8`), 127.5 steps to each side where some are or where some are missing
-(`i8`, with −128 for a missing one); either way no weight moves by more than 1/255 of its head's largest, and 0 stays 0.
+A page of 12 layers, 12 heads and 512 tokens has 38 million weights of each kind. Each head is packed separately, so
+that the page unpacks only what it shows. A small number of weights is stored exactly (`f32`). More are stored in steps
+relative to the head's largest: 255 steps if none is negative (`u8`), 127.5 steps to each side if some are negative or
+missing (`i8`, with −128 for missing). No weight changes by more than 1/255 of its head's largest, and 0 stays 0.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-EXACT = 250_000  # so many weights in all are kept as they are
+EXACT = 250_000  # up to this many weights are stored exactly
 THUMB = 24
 _MISSING = -128
 
@@ -38,7 +38,7 @@ class Packed:
 
 
 def pack(matrix: Tensor, *, exact: bool) -> Packed:
-    """One head's weights [Q,K]."""
+    """Pack one head's weights [Q,K]."""
     matrix = matrix.detach().cpu().float()
     finite = torch.isfinite(matrix)
     whole = bool(finite.all())
@@ -49,7 +49,7 @@ def pack(matrix: Tensor, *, exact: bool) -> Packed:
         kept = matrix if whole else matrix.where(finite, torch.nan)
         return Packed("f32", 1.0, peak, signed, _compress(kept.numpy().astype("<f4")))
     steps = 127.5 if signed or not whole else 255.0
-    # Divided in this order, a scale too small for 32 bits cannot arise from a peak that is not.
+    # Dividing in this order avoids a scale that underflows in 32 bits although the peak does not.
     numbers = (known / peak * steps).round() if peak else torch.zeros_like(known)
     if steps == 255.0:
         return Packed("u8", peak / steps, peak, False, _compress(numbers.to(torch.uint8).numpy()))
@@ -58,7 +58,7 @@ def pack(matrix: Tensor, *, exact: bool) -> Packed:
 
 
 def unpack(packed: Packed, shape: tuple[int, int]) -> Tensor:
-    """What a reader of the page sees."""
+    """The matrix that a reader of the page sees."""
     raw = zlib.decompress(base64.b64decode(packed.text), wbits=-15)
     kinds: dict[str, Any] = {"f32": "<f4", "u8": np.uint8, "i8": np.int8}
     numbers = torch.from_numpy(np.frombuffer(raw, kinds[packed.form]).astype(np.float64)).view(shape)
@@ -67,9 +67,9 @@ def unpack(packed: Packed, shape: tuple[int, int]) -> Tensor:
 
 
 def thumbnails(weights: Tensor) -> dict[str, Any]:
-    """Heads [H,Q,K] as small pictures: of the weights that fall on a point, the one of the largest size.
+    """Heads [H,Q,K] as thumbnails: each pixel is the weight of largest magnitude that falls on it.
 
-    Numbers from −127 to 127, where 127 is the head's largest size, in base64.
+    Numbers from −127 to 127 in base64, where 127 is the head's largest magnitude.
     """
     weights = weights.detach().cpu().float().nan_to_num(0.0, 0.0, 0.0)
     queries, keys = weights.shape[1:]

@@ -1,9 +1,9 @@
-"""A result as one html file: no network, nothing to install, opens from a mail or a memory stick.
+"""A result as one HTML file that needs no network and no installation.
 
 Python writes what can be read without scripts (title, statements, tables, texts) and the data; `static/*.js` draws the
-rest from the data. Labels and tokens are untrusted text: they reach the page escaped, as JSON in a block that no
-browser executes, and the scripts set them as text, never as markup. The page's own policy allows this script and style
-only, by their hash, and no connection at all, so a token could not run even if it got through.
+rest from the data. Labels and tokens are untrusted text: they are written escaped, as JSON in a block that no browser
+executes, and the scripts insert them as text, never as markup. The page's content security policy allows only its own
+script and style, by hash, and no connections, so a token could not run even if it were not escaped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028",
 
 
 def write_page(result: Result, path: str | Path) -> None:
-    """The page as a file."""
+    """Write the page to a file."""
     with Path(path).open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(_parts(result))
 
@@ -41,7 +41,7 @@ def page(result: Result) -> str:
 
 
 def frame(result: Result, *, height: int | None = None) -> str:
-    """The page inside a frame of its own, for notebooks: its styles and scripts touch nothing around it."""
+    """The page in an iframe, for notebooks: its styles and scripts affect nothing outside."""
     height = height or (860 if result.heads else 560)
     inside = html.escape(page(result), quote=True)
     return (
@@ -51,13 +51,13 @@ def frame(result: Result, *, height: int | None = None) -> str:
 
 
 def as_json(value: Any) -> str:
-    """JSON that can stand inside a script element: no character of it can end the element."""
+    """JSON for a script element: no character of it can end the element."""
     text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return re.sub("[<>&\u2028\u2029]", lambda match: _ESCAPES[match.group()], text)
 
 
 def _parts(result: Result) -> Iterator[str]:
-    """The page in pieces; the weights come last, so that a browser shows the page before it has read them."""
+    """The page in parts; the weights come last, so that a browser shows the page before it has read them."""
     script = "".join(["(() => {\n'use strict';\n", *(_static(name) for name in SCRIPTS), "})();\n"])
     style = _static("page.css")
     shown, blocks = _heads(result.heads) if result.heads else (None, [])
@@ -106,9 +106,9 @@ def _escaped(text: str) -> str:
 
 
 def _panel_data(panel: Panel) -> dict[str, Any]:
-    """A panel for the scripts, its labels made visible."""
+    """A panel for the scripts, with visible labels."""
     if isinstance(panel, Table):
-        return {"kind": "table", "name": visible_line(panel.name)}  # stands in the page already
+        return {"kind": "table", "name": visible_line(panel.name)}  # the table is in the page already
     shown = panel.as_dict() | {"name": visible_line(panel.name), "note": visible_line(panel.note)}
     if isinstance(panel, Matrix):
         return shown | {"rows": [visible(x) for x in panel.rows], "columns": [visible(x) for x in panel.columns]}
@@ -148,7 +148,7 @@ def _cell(value: str | float | int | None) -> str:
 
 
 def _heads(heads: Heads) -> tuple[dict[str, Any], Iterator[str]]:
-    """The explorer's model, and the weights as script elements that a reader unpacks one by one."""
+    """The explorer's data, and the weights as script elements that the page unpacks one by one."""
     exact = sum(weights.numel() for site in heads.sites.values() for weights in site.kinds.values()) <= EXACT
     texts: list[list[str]] = []
     sites: list[dict[str, Any]] = []

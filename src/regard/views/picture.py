@@ -1,7 +1,7 @@
-"""A result as an SVG or PNG for papers and slides: panels one below the other, heads as small multiples.
+"""A result as an SVG or PNG for papers and slides: panels below each other, heads as small multiples.
 
-The same result gives the same bytes: no dates, ids from a fixed salt. In an SVG text stays text, so that whoever opens
-it sees scripts and emoji that the font used for measuring here has no glyphs for.
+The same result gives the same bytes: no dates, ids from a fixed salt. In an SVG text stays text, so that a viewer can
+show scripts and emoji that the font used here has no glyphs for.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 _WIDTH = 8.0
-_MOST = 12  # heads and sites in a grid of small multiples
+_MOST = 12  # heads and sites at most in a grid of small multiples
 _FULL = "as wide as the picture"
-_LABELS = 60  # rows or columns that still get a label each
+_LABELS = 60  # up to this many rows or columns, each gets a label
 _LINES = ("#0060a8", "#c45a00", "#00785a", "#a0407e", "#5a5a5a", "#8a6d00", "#3f9bd6", "#7a3000")
 _SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "regard",
@@ -41,17 +41,17 @@ _SETTINGS: dict[Any, Any] = {
 
 
 def write_picture(result: Result, path: str | Path) -> None:
-    """The heads, if there are any, by their first kind of weight, and all panels."""
+    """Draw the heads, if there are any, with their first kind of weights, and all panels."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in (".svg", ".png"):
-        raise UsageError("unknown kind of picture", got=repr(path.suffix), expected=".svg or .png")
+        raise UsageError("unknown picture format", got=repr(path.suffix), expected=".svg or .png")
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     with rc_context(_SETTINGS), warnings.catch_warnings():
-        # Emoji and some scripts have no glyph in the font that matplotlib brings along.
+        # Emoji and some scripts have no glyph in matplotlib's font.
         warnings.filterwarnings("ignore", message="(?s).*[Gg]lyph .*missing from")
         heights = ([_grid_height(result.heads)] if result.heads else []) + [_height(panel) for panel in result.panels]
         figure = Figure(figsize=(_WIDTH, 0.6 + sum(heights or [0.4])), layout="constrained")
@@ -69,12 +69,12 @@ def write_picture(result: Result, path: str | Path) -> None:
 
 
 def _fix_layout(figure: Figure, title: Text) -> None:
-    """Lay out once and round: the solver's last digits differ from run to run, and the bytes would with them."""
+    """Lay out once and round: the solver's last digits differ between runs, and would change the bytes."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for axes in figure.axes:
         left, bottom, wide, high = (round(float(side), 4) for side in axes.get_position().bounds)
-        # Tables and texts have no labels beside them, so they need no margin for those of other panels.
+        # Tables and texts have no axis labels, so they need no margin for them.
         axes.set_position((0.02, bottom, 0.96, high) if axes.get_label() == _FULL else (left, bottom, wide, high))
     title.set_position((0.5, round(title.get_position()[1], 4)))
 
@@ -120,7 +120,7 @@ def _draw_matrix(figure: Figure, axes: Axes, panel: Matrix) -> None:
     axes.set_yticks(list(rows), [_label(panel.rows[i]) for i in rows], fontsize=8)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
-    if panel.square:  # the scale stands beside it, not at the far edge
+    if panel.square:  # the scale is beside the panel, not at the far edge
         figure.colorbar(image, cax=axes.inset_axes((1.03, 0.0, 0.04, 1.0)))
     else:
         figure.colorbar(image, ax=axes, fraction=0.04)
@@ -200,7 +200,7 @@ _ROOM = 104.0  # characters in a line of words
 
 
 def _wrapped_words(panel: Words) -> list[list[tuple[float, float, str, float]]]:
-    """Words in lines: each with its place, its width, its label and its value."""
+    """Lay out words in lines: the position, width, label and value of each."""
     lines: list[list[tuple[float, float, str, float]]] = [[]]
     left = 0.0
     for label, value in zip(panel.labels, panel.values, strict=True):
@@ -215,7 +215,7 @@ def _wrapped_words(panel: Words) -> list[list[tuple[float, float, str, float]]]:
 
 
 def word_colour(value: float, ends: tuple[float, float], *, diverging: bool) -> Colour:
-    """The colour behind a word on white paper: none at zero, full at the ends."""
+    """The colour behind a word on white: none at zero, full at the ends."""
     place = fraction(value, ends)
     if place is None:
         return 255, 255, 255
@@ -230,7 +230,7 @@ def _draw_heads(figure: Figure, place: SubplotSpec, heads: Heads) -> None:
     grid = place.subgridspec(rows + 1, count, height_ratios=[0.01, *[1.0] * rows])
     caption = figure.add_subplot(grid[0, :])
     caption.set_axis_off()
-    caption.set_title(_escaped(f"{kind}: one row a site, one column a head, each on its own scale"), fontsize=9)
+    caption.set_title(_escaped(f"{kind}: one row per site, one column per head, each on its own scale"), fontsize=9)
     signed = any(bool((weights < 0).any()) for _, weights in sites)
     for row, (name, weights) in enumerate(sites):
         for head in range(min(weights.shape[0], _MOST)):
@@ -259,7 +259,7 @@ def _grid_height(heads: Heads | None) -> float:
 
 
 def _downsampled(values: torch.Tensor) -> Any:
-    """At most 128 points a side: the largest that falls on each."""
+    """Reduce to at most 128 points a side, each the largest value that falls on it."""
     size = tuple(min(side, 128) for side in values.shape)
     if size == tuple(values.shape):
         return values.numpy()
@@ -285,5 +285,5 @@ def _short(label: str, longest: int) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A dollar sign would start mathematics."""
+    """Escape dollar signs, which would start a formula."""
     return text.replace("$", r"\$")

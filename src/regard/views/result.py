@@ -1,7 +1,7 @@
-"""What a method found, in the few forms that every view can show.
+"""The results of methods, in the few forms that every view can show.
 
-A `Result` holds sentences to read first, panels to look at, exact numbers, and perhaps all attention heads. It knows
-nothing of models, so a page, a picture and the terminal show any method's result without knowing the method.
+A `Result` holds sentences to read first, panels, exact numbers, and optionally all attention heads. It does not know
+models, so a page, a picture and the terminal can show the result of any method.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SUFFIXES = (".html", ".svg", ".png", ".json")
 @dataclass(frozen=True)
 class Matrix:
     """Values with a label for each row and column. `diverging`: the sign matters, so zero gets the neutral colour.
-    `square`: the cells are places, as the patches of an image are, and keep their shape."""
+    `square`: the cells are positions, such as image patches, and are drawn as squares."""
 
     name: str
     rows: list[str]
@@ -46,7 +46,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Curves:
-    """Named lines of points (x, y); a band of the same name, points (x, low, high), says how sure they are."""
+    """Named lines of points (x, y); a band of the same name, points (x, low, high), shows their uncertainty."""
 
     name: str
     x: str
@@ -108,7 +108,7 @@ Panel = Matrix | Curves | Table | Words
 
 @dataclass(frozen=True, eq=False)
 class HeadSite:
-    """One place of attention: its labels, and for each kind of weight a tensor [H,Q,K]; a kind may have H = 1."""
+    """One attention site: its labels, and for each kind of weights a tensor [H,Q,K]; a kind may have H = 1."""
 
     rows: list[str]
     columns: list[str]
@@ -116,7 +116,7 @@ class HeadSite:
 
     def __post_init__(self) -> None:
         if not self.kinds:
-            raise ShapeError("a site without weights", expected="a tensor [H,Q,K] for one kind at least")
+            raise ShapeError("a site has no weights", expected="a tensor [H,Q,K] for at least one kind")
         for kind, weights in self.kinds.items():
             fits = weights.ndim == 3 and weights.shape[1:] == (len(self.rows), len(self.columns))
             if not fits or not weights.shape[0]:
@@ -136,7 +136,7 @@ class Heads:
 
     def __post_init__(self) -> None:
         if not self.sites:
-            raise ShapeError("no sites of attention", expected="one at least")
+            raise ShapeError("there are no attention sites", expected="at least one")
         for name, site in self.sites.items():
             if unknown := set(site.kinds) - set(self.kinds):
                 raise ShapeError(
@@ -153,7 +153,7 @@ class Heads:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a method found. `statements` are plain sentences to read first; `data` the exact numbers, keyed by words."""
+    """A method's result. `statements` are plain sentences to read first; `data` holds the exact numbers by name."""
 
     method: str
     title: str
@@ -163,7 +163,7 @@ class Result:
     heads: Heads | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as JSON takes it; what is no finite number is None."""
+        """Everything as JSON data; numbers that are not finite become None."""
         parts: dict[str, Any] = {
             "method": self.method,
             "title": self.title,
@@ -174,13 +174,13 @@ class Result:
         return parts | ({"heads": self.heads.as_dict()} if self.heads else {})
 
     def save(self, path: str | Path) -> None:
-        """Write a page, a picture or the data, by the file's suffix."""
+        """Write a page, a picture or the data, depending on the file's suffix."""
         path = Path(path)
         suffix = path.suffix.lower()
         if suffix not in SUFFIXES:
-            raise UsageError(f"{path} names no kind of file", got=repr(path.suffix), expected=", ".join(SUFFIXES))
+            raise UsageError(f"{path} has an unknown suffix", got=repr(path.suffix), expected=", ".join(SUFFIXES))
         if not path.parent.is_dir():
-            raise UsageError(f"there is no folder {path.parent}", remedy="Make it first.")
+            raise UsageError(f"there is no folder {path.parent}", remedy="Create it first.")
         try:
             if suffix == ".html":
                 from regard.views.page import write_page
@@ -202,7 +202,7 @@ class Result:
 
 
 def plain(value: Any) -> Any:
-    """Tensors, arrays, tuples and numbers as JSON takes them: nested lists, keys as text, None for NaN and infinity."""
+    """Tensors, arrays, tuples and numbers as JSON data: nested lists, keys as text, None for NaN and infinity."""
     if isinstance(value, Tensor):
         value = value.detach().cpu().tolist()
     elif isinstance(value, np.ndarray | np.generic):

@@ -1,6 +1,6 @@
 """A result in the terminal, with rich: statements first, then each panel.
 
-Colours say what a page's colours say; where there are none, a shade character or the number says it. What is too large
+Colours mean the same as on a page; without colours, a shade character or the number replaces them. What is too large
 for a terminal is cut, with a line that says how to see all of it.
 """
 
@@ -19,7 +19,7 @@ from regard.views.colours import DIVERGING_DARK, SEQUENTIAL, colour_at, fraction
 from regard.views.labels import format_number, visible, visible_line
 from regard.views.result import Curves, Heads, Matrix, Panel, Result, Table, Words
 
-ROWS, COLUMNS, LINES = 40, 120, 120  # more of a matrix is cut
+ROWS, COLUMNS, LINES = 40, 120, 120  # larger matrices are cut
 _SHADES = " ░▒▓█"
 _SPARKS = "▁▂▃▄▅▆▇█"
 _TIGHT, _CELL, _WIDE, _LABEL = 4, 6, 10, 16
@@ -28,7 +28,7 @@ _ALL = "--out page.html shows all of it"
 
 
 def panels_for_terminal(result: Result, width: int = 80) -> list[RenderableType]:
-    """What to print, one after the other; labels are text, never markup."""
+    """The parts to print, in order; labels are text, never markup."""
     width = max(width, 20)
     shown: list[RenderableType] = [Text(visible_line(result.title), style="bold")]
     shown += [_bullet(visible_line(statement), width) for statement in result.statements]
@@ -42,7 +42,7 @@ def panels_for_terminal(result: Result, width: int = 80) -> list[RenderableType]
 
 
 def _bullet(statement: str, width: int) -> Text:
-    """A sentence whose later lines begin below its first word."""
+    """A sentence with a hanging indent: its later lines begin below its first word."""
     lines = [""]
     for word in statement.split(" "):
         if lines[-1] and cell_len(lines[-1]) + cell_len(word) + 3 > width:
@@ -62,7 +62,7 @@ def _panel(panel: Panel, width: int) -> list[RenderableType]:
 
 
 def _matrix(panel: Matrix, width: int) -> list[RenderableType]:
-    """As many columns as fit stand side by side; the rest follow below, as long as that is not too much to read."""
+    """As many columns as fit are side by side; the others follow below, unless that is too much to read."""
     rows, columns = [visible(x) for x in panel.rows[:ROWS]], [visible(x) for x in panel.columns[:COLUMNS]]
     ends = limits((value for row in panel.values for value in row), diverging=panel.diverging)
     power = _decimal_power(ends)
@@ -92,7 +92,7 @@ def _matrix(panel: Matrix, width: int) -> list[RenderableType]:
 
 
 def _cell_width(labels: Sequence[str], width: int, *, tight: bool) -> int:
-    """Wide enough for the labels if all columns then fit, else narrower; a few long labels are cut."""
+    """Wide enough for the labels if all columns fit, else narrower; a few long labels are cut."""
     lengths = sorted(cell_len(label) + 1 for label in labels) or [0]
     wide = min(max(_CELL, lengths[-1]), _WIDE)
     close = min(max(_TIGHT, lengths[len(lengths) * 9 // 10]), _CELL) if tight else _CELL
@@ -100,7 +100,7 @@ def _cell_width(labels: Sequence[str], width: int, *, tight: bool) -> int:
 
 
 def _decimal_power(ends: tuple[float, float]) -> int:
-    """Values of at most 1 in size, as weights are, stand in hundredths, smaller ones in smaller parts."""
+    """The power of ten for the numbers: values up to 1, such as weights, are in hundredths or smaller units."""
     size = max(-ends[0], ends[1])
     return 0 if size > 1.0 else next((power for power in (2, 3, 4) if size * 10**power >= 9.95), 0)
 
@@ -119,7 +119,7 @@ def _cell(value: float, ends: tuple[float, float], diverging: bool, *, power: in
 
 
 def _short_number(value: float | int | None) -> str:
-    """Four digits that matter: a page or --json gives more."""
+    """Four significant digits; a page or --json gives more."""
     return format_number(value, 4)
 
 
@@ -147,7 +147,7 @@ def _curves(panel: Curves, width: int) -> list[RenderableType]:
 
 
 def _sparkline(values: Sequence[float], width: int) -> str:
-    """A line of blocks; of many values the mean of those that share a block."""
+    """A line of block characters; each shows the mean of the values that share it."""
     if not values:
         return ""
     count = min(width, len(values))
@@ -161,7 +161,7 @@ def _sparkline(values: Sequence[float], width: int) -> str:
 
 
 def _table(panel: Table, width: int) -> list[RenderableType]:
-    """Columns that do not fit stand below, with the first one again."""
+    """Columns that do not fit follow below, after the first column again."""
     rows = [[visible(x) if isinstance(x, str) else _short_number(x) for x in row] for row in panel.rows[: 5 * ROWS]]
     names = [visible_line(name) for name in panel.columns]
     shown: list[RenderableType] = []
@@ -180,7 +180,7 @@ def _table(panel: Table, width: int) -> list[RenderableType]:
 
 
 def _blocks(names: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[list[int]]:
-    """Which columns stand side by side: each at least as wide as its words, long texts as wide as they wrap well."""
+    """Which columns are side by side: each at least as wide as its longest word, wider for texts that wrap."""
     least = [
         max([0, *(cell_len(word) for word in name.split()), *(min(cell_len(row[place]), 24) for row in rows)]) + 3
         for place, name in enumerate(names)
@@ -194,7 +194,7 @@ def _blocks(names: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> 
 
 
 def _words(panel: Words) -> list[RenderableType]:
-    """Each word on its colour; the strongest again with their numbers, for terminals without colours."""
+    """Each word on its colour; then the strongest with their numbers, for terminals without colours."""
     ends = limits(panel.values, diverging=panel.diverging)
     text = Text()
     for label, value in zip(panel.labels, panel.values, strict=True):
@@ -221,7 +221,7 @@ def _heads(heads: Heads, count: int) -> Text:
 
 
 def _cut(label: str, longest: int) -> str:
-    """A label cut to so many columns; a Chinese sign or an emoji takes two."""
+    """A label cut to this many terminal columns; a Chinese character or an emoji takes two."""
     return label if cell_len(label) <= longest else set_cell_size(label, longest - 1) + "…"
 
 

@@ -49,7 +49,7 @@ def test_errors():
         (window(1), causal(start=0)),
         (around(centre, 2), causal()),
     ]:
-        with pytest.raises(UsageError, match="different places cannot be combined.*dense"):
+        with pytest.raises(UsageError, match="different centres cannot be combined.*dense"):
             left & right
     with pytest.raises(UsageError, match="either a start or"):
         Mask(start=1, centre=torch.zeros(1))
@@ -73,5 +73,5 @@ def test_a_place_without_a_window_is_kept():
     centre = torch.ones(1, 1, 1)
     assert (causal() & Mask(centre=centre)).centre is centre
     for other in (causal(start=2), Mask(start=2)):
-        with pytest.raises(UsageError, match="different places"):
+        with pytest.raises(UsageError, match="different centres"):
             Mask(start=0) & other

@@ -38,7 +38,7 @@ def test_tensors_of_differing_batch_sizes_are_refused() -> None:
 
 
 def test_a_tensor_without_a_batch_dimension_is_refused() -> None:
-    with pytest.raises(ShapeError, match="loss without one"):
+    with pytest.raises(ShapeError, match="loss no dimensions"):
         Batch({"loss": torch.tensor(1.0)})
 
 

@@ -124,7 +124,7 @@ def test_all_problems_are_told_together() -> None:
     assert "matched by no rule: lost" in text
     assert "matched by two rules: c.5" in text
     assert "incomplete: q.7 without k.7" in text
-    assert "onto one name: a.0 and b → x.0" in text
+    assert "same new name: a.0 and b → x.0" in text
     assert "t cannot be transposed: got shape [1], expected a matrix" in text
     assert "r, s cannot be packed" in text
     assert "\n" not in text

@@ -123,7 +123,7 @@ def test_the_writer_refuses_what_it_cannot_store(tmp_path: Path) -> None:
         write(tmp_path / "a.safetensors", {**bad, "good": torch.ones(1)})
     with pytest.raises(WeightsError, match="cannot store __metadata__"):
         write(tmp_path / "a.safetensors", {"__metadata__": torch.ones(1)})
-    with pytest.raises(WeightsError, match=r"a.bin is no name for weights.*\.safetensors"):
+    with pytest.raises(WeightsError, match=r"a.bin is not a name for weights.*\.safetensors"):
         write(tmp_path / "a.bin", {})
     assert not list(tmp_path.iterdir())
 
@@ -231,7 +231,7 @@ def test_missing_places_are_named(tmp_path: Path) -> None:
         read_tensors(tmp_path / "none.safetensors")
     with pytest.raises(WeightsError, match=r"holds no weights.*model.safetensors or model.safetensors.index.json"):
         read_tensors(tmp_path)
-    with pytest.raises(WeightsError, match=r"none.index.json is no index"):
+    with pytest.raises(WeightsError, match=r"none.index.json is no shard index"):
         read_tensors(tmp_path / "none.index.json")
 
 
@@ -283,7 +283,7 @@ def test_an_index_of_pickles_is_refused(tmp_path: Path) -> None:
 )
 def test_a_bad_index_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "model.safetensors.index.json").write_text(text, encoding="latin-1")
-    with pytest.raises(WeightsError, match=r"index.json is no index of shards"):
+    with pytest.raises(WeightsError, match=r"index.json is no shard index"):
         read_tensors(tmp_path)
 
 

@@ -172,8 +172,8 @@ def test_choice_of_languages_kinds_and_directions() -> None:
         (dict(kinds=["dates"]), UnknownName, "unknown kind: got 'dates'.* Did you mean 'date'"),
         (dict(split="dev"), UnknownName, "unknown split: got 'dev'"),
         (dict(languages=[]), UsageError, "no language to choose from"),
-        (dict(count=-1), UsageError, "fewer than none: got -1"),
-        (dict(languages=["en"], directions=["translate"]), UsageError, "nothing to translate into"),
+        (dict(count=-1), UsageError, "is negative: got -1"),
+        (dict(languages=["en"], directions=["translate"]), UsageError, "no second language to translate into"),
     ],
 )
 def test_wrong_calls_say_so_at_once(wrong: dict[str, object], error: type[Exception], message: str) -> None:

@@ -51,14 +51,14 @@ def test_postscript_never_reaches_ghostscript(suffix, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **path}, check=False
     )
-    assert "is no image: expected one of PNG, JPEG, WEBP, GIF, BMP, TIFF" in done.stderr
+    assert "is not an image: expected one of PNG, JPEG, WEBP, GIF, BMP, TIFF" in done.stderr
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("form", ["PPM", "ICO", "TGA", "PCX", "SGI", "DDS"])
 def test_formats_that_are_not_named_are_refused(form, tmp_path):
     Image.new("RGB", (4, 4)).save(tmp_path / "a.png", format=form)
-    with pytest.raises(DataError, match="is no image"):
+    with pytest.raises(DataError, match="is not an image"):
         open_image(tmp_path / "a.png")
 
 

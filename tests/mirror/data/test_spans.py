@@ -97,7 +97,7 @@ def test_whole_articles_are_held_out() -> None:
         assert {question.title for question in rest} == set(held)
         assert sorted([*train, *rest], key=lambda question: int(question.id)) == asked
         assert not {question.title for question in train} & set(held)
-    with pytest.raises(DataError, match="one article only"):
+    with pytest.raises(DataError, match="a single article"):
         by_article(asked[:2], 0.5)
 
 
@@ -117,7 +117,7 @@ def test_squad_files(data: Path) -> None:
 def test_other_files_are_refused(content: str, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(content)
-    with pytest.raises(DataError, match=r"a\.json is not in SQuAD's form"):
+    with pytest.raises(DataError, match=r"a\.json is not in SQuAD's format"):
         read_squad(path)
     path.write_text(json.dumps({"data": []}))
     with pytest.raises(DataError, match=r"a\.json holds no questions"):

@@ -87,5 +87,5 @@ def test_glues_own_stsb_and_wrong_folders(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'SST-2'"):
         glue_task(tmp_path / "SST2")
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\nfine\t2\n")
-    with pytest.raises(DataError, match="row 1 of .* has no class: got '2', expected 0, 1"):
+    with pytest.raises(DataError, match="row 1 of .*: unknown class: got '2', expected 0, 1"):
         TASKS["SST-2"].examples(tmp_path, "dev")

@@ -106,7 +106,7 @@ def test_what_is_no_encoder_or_no_glue(glue_folder: Path, tmp_path: Path) -> Non
         glue(model(), tmp_path)
     stored = model()
     stored.source_tokenizer = None
-    with pytest.raises(UsageError, match="needs an encoder of text"):
+    with pytest.raises(UsageError, match="needs a text encoder"):
         glue(stored, glue_folder)
-    with pytest.raises(DataError, match="no model folder"):
+    with pytest.raises(DataError, match="not a model folder"):
         glue(tmp_path / "none", glue_folder)

@@ -79,7 +79,7 @@ def test_crossing_of_known_curves():
 
 
 def test_errors_are_one_line_with_a_remedy():
-    with pytest.raises(UsageError, match="too short to see.*longest 20"):
+    with pytest.raises(UsageError, match="too short to measure.*longest 20"):
         cost(longest=20)
     with pytest.raises(UsageError, match="positive"):
         cost(repeats=0)

@@ -202,7 +202,7 @@ def test_errors_are_one_line_with_a_remedy(with_canary, tmp_path):
     for options, error, words in [
         ({"text": str(tmp_path / "none.txt")}, DataError, "none.txt cannot be read"),
         ({"text": str(path), "canary": "no secret"}, UsageError, "no digits"),
-        ({"text": str(path), "canary": "x 1", "pattern": "x y"}, UsageError, "no hole"),
+        ({"text": str(path), "canary": "x 1", "pattern": "x y"}, UsageError, "no placeholder"),
         ({"text": str(path), "canary": "x 1", "pattern": "y {1 digit}"}, UsageError, "not a text of its pattern"),
         ({"text": str(path), "canary": "482 it is"}, UsageError, "first token"),
         ({"text": str(path), "pattern": "x {1 digit}"}, UsageError, "needs a canary"),

@@ -79,7 +79,7 @@ def test_a_word_is_read_by_the_options_type(kind, word, value):
     ],
 )
 def test_a_word_of_another_type_is_refused_in_one_line(kind, word, expected):
-    with pytest.raises(ConfigError, match="--hidden-size does not understand its value") as caught:
+    with pytest.raises(ConfigError, match="--hidden-size has an invalid value") as caught:
         option(kind).parsed(word)
     message = str(caught.value)
     assert "\n" not in message

@@ -83,9 +83,9 @@ def test_temporal_runs_on_other_lengths() -> None:
 
 
 def test_bad_sizes() -> None:
-    with pytest.raises(UsageError, match="kernel of a causal convolution out of range: got 0, expected 1 or more"):
+    with pytest.raises(UsageError, match="kernel of a causal convolution is out of range: got 0, expected 1 or more"):
         CausalConvolution(2, 2, kernel=0)
-    with pytest.raises(UsageError, match="dilation of a causal convolution out of range: got 0"):
+    with pytest.raises(UsageError, match="dilation of a causal convolution is out of range: got 0"):
         GatedCausalBlock(2, 2, dilation=0)
-    with pytest.raises(UsageError, match="sequence length out of range: got 0"):
+    with pytest.raises(UsageError, match="sequence length is out of range: got 0"):
         TemporalConvolutions(2, 0, 2)

@@ -52,21 +52,21 @@ def test_padding_gets_no_gradient() -> None:
 
 @pytest.mark.parametrize("wrong", [7, -1])
 def test_token_out_of_range(wrong: int) -> None:
-    text = rf"token id out of range: got {wrong}, expected 0 to 6, for a table of 7\. Use the tokenizer"
+    text = rf"token id is out of range: got {wrong}, expected 0 to 6, for a table of 7\. Use the model's own tokenizer"
     with pytest.raises(ShapeError, match=text):
         TokenEmbedding(7, 4)(torch.tensor([[0, 6], [wrong, 1]]))
 
 
 @pytest.mark.parametrize("padding", [7, -1])
 def test_padding_out_of_range(padding: int) -> None:
-    with pytest.raises(ShapeError, match=f"padding id out of range: got {padding}, expected 0 to 6"):
+    with pytest.raises(ShapeError, match=f"padding id is out of range: got {padding}, expected 0 to 6"):
         TokenEmbedding(7, 4, padding=padding)
 
 
 def test_segments() -> None:
     embedding, segments = SegmentEmbedding(2, 4), torch.tensor([[0, 0, 1]])
     assert torch.equal(embedding(segments), embedding.weight[segments])
-    with pytest.raises(ShapeError, match="segment out of range: got 2, expected 0 to 1"):
+    with pytest.raises(ShapeError, match="segment is out of range: got 2, expected 0 to 1"):
         embedding(segments + 1)
 
 

@@ -95,7 +95,7 @@ def test_a_changed_vocab_txt_is_noticed(tmp_path):
     regard.train(recipe, tmp_path / "out", quiet=True)
     regard.train(recipe, tmp_path / "out", quiet=True)
     (start / "vocab.txt").write_text((start / "vocab.txt").read_text().replace("\ncat\n", "\ndog\n"))
-    with pytest.raises(DataError, match="not those that this run began with"):
+    with pytest.raises(DataError, match="the training files have changed"):
         regard.train(recipe, tmp_path / "out", quiet=True)
 
 
@@ -126,5 +126,5 @@ def refused(text, tmp_path, start, changed):
     (tmp_path / "out" / "checkpoints" / "step-00000001").mkdir(parents=True)
     run._check_files([text])
     changed.write_text("changed")
-    with pytest.raises(DataError, match="not those that this run began with"):
+    with pytest.raises(DataError, match="the training files have changed"):
         run._check_files([text])

@@ -96,7 +96,7 @@ def test_pairs_of_a_glue_folder(tmp_path: Path) -> None:
     data = {"glue": str(stsb(tmp_path))}
     out = Run(recipe("classification", data, metric="spearman", max_epochs=1), tmp_path / "out", quiet=True).train()
     assert store.load_model(out).extra == {"regression": True, "pairs": True, "max_len": 128}
-    with pytest.raises(ConfigError, match="training.metric is not what validation gives: got accuracy"):
+    with pytest.raises(ConfigError, match="training.metric is not a validation metric: got accuracy"):
         Run(recipe("classification", data, metric="accuracy"), tmp_path / "other", quiet=True).train()
 
 
@@ -158,9 +158,9 @@ def test_spans_are_learnt(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "data", "says"),
     [
-        ("classification", {}, "train .* or as glue"),
-        ("classification", {"glue": "x", "regression": True}, "glue already says"),
-        ("classification", {"train": {"file": "a"}, "metrics": ["spearman"]}, "spearman is not for classes"),
+        ("classification", {}, "train .* or glue"),
+        ("classification", {"glue": "x", "regression": True}, "glue already sets"),
+        ("classification", {"train": {"file": "a"}, "metrics": ["spearman"]}, "spearman is not a metric of classes"),
         ("classification", {"train": {"fil": "a"}}, "data.train.fil is unknown: did you mean 'file'"),
         ("sentence_similarity", {"train": {"file": "a"}}, "train.other is missing"),
         ("sentence_similarity", {"stsb": "a", "scale": [5, 0]}, "lower to a higher"),
@@ -176,13 +176,13 @@ def test_wrong_data_is_told(classified: dict[str, Any], tmp_path: Path) -> None:
     bad = tmp_path / "bad.tsv"
     bad.write_text("text\tlabel\nfine\tup\nodd\tsideways\n")
     data = {**classified, "validation": {"file": str(bad), "text": "text", "label": "label"}}
-    with pytest.raises(DataError, match="row 2 has a label that is no class: got 'sideways', expected down, up"):
+    with pytest.raises(DataError, match="row 2 has an unknown label: got 'sideways', expected down, up"):
         Run(recipe("classification", data), tmp_path / "out", quiet=True).train()
     data = {"train": {**data["validation"], "label": "text"}, "regression": True}
-    with pytest.raises(DataError, match="row 1 has a label that is no number: got 'fine'"):
+    with pytest.raises(DataError, match="row 1 has a label that is not a number: got 'fine'"):
         Run(recipe("classification", data), tmp_path / "out2", quiet=True).train()
     bad.write_text("text\tlabel\nfine\tup\n")
-    with pytest.raises(DataError, match="labels make no classes: got 1"):
+    with pytest.raises(DataError, match="labels do not form classes: got 1"):
         Run(recipe("classification", {"train": {**data["train"], "label": 1}}), tmp_path / "out3", quiet=True).train()
 
 

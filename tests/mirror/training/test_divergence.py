@@ -18,7 +18,7 @@ def test_weights_that_overflow_in_the_update_are_not_stored(make_engine, optimiz
         "a", lr=1e300, warmup=0, schedule="constant", max_steps=1, optimizer=optimizer, validate=validate,
         on_best=saved.append,
     )  # fmt: skip
-    with pytest.raises(Diverged, match=r"no longer numbers after update 1: got infinity or NaN in .*not stored.*lr"):
+    with pytest.raises(Diverged, match=r"not finite after update 1: got infinity or NaN in .*not stored.*lr"):
         engine.run()
     assert not saved
     assert not checkpoint.listing(engine.checkpoints)

@@ -141,7 +141,7 @@ def test_a_signal_writes_a_checkpoint_and_names_its_exit_code(make_engine, numbe
         return {"loss": 1.0}
 
     before = signal.getsignal(number)
-    with pytest.raises(Interrupted, match="stopped at update 4.*goes on") as caught:
+    with pytest.raises(Interrupted, match="stopped at update 4.*resumes") as caught:
         make_engine("a", validate_every=4, validate=validate, checkpoint_every=1000).run()
     assert caught.value.exit_code == 128 + number
     assert signal.getsignal(number) is before
@@ -245,7 +245,7 @@ def test_a_full_disk_leaves_the_old_checkpoint(make_engine, monkeypatch, functio
         return {"loss": 1.0}
 
     engine.validate, engine.config = validate, engine.config.model_copy(update={"validate_every": 3})
-    with pytest.raises(DataError, match="step-00000003 could not be written.*No space left.*untouched"):
+    with pytest.raises(DataError, match="step-00000003 could not be written.*No space left.*intact"):
         engine.run()
     monkeypatch.undo()
     assert [path.name for path in checkpoint.listing(engine.checkpoints)] == ["step-00000001", "step-00000002"]

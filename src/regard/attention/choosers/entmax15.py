@@ -1,7 +1,7 @@
 """1.5-entmax (Peters et al. 2019): between softmax and sparsemax; sparse, yet smooth inside its support.
 
 weights = max(score/2 − τ, 0)² with τ such that they sum to 1, found exactly by sorting. With the largest score shifted
-to 0, τ ≥ −1, so halved scores at or below −1 never take part and may be clamped there.
+to 0, τ ≥ −1, so halved scores at or below −1 get weight 0 and may be clamped there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Entmax15(nn.Module):
 
 
 class _Entmax15(torch.autograd.Function):
-    """The Jacobian is diag(r) − r rᵀ/Σr with r = √weights: cheaper and more stable than through the sorting."""
+    """The Jacobian is diag(r) − r rᵀ/Σr with r = √weights: cheaper and more stable than autograd through sorting."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ class _Entmax15(torch.autograd.Function):
 
 
 def _threshold(halved: Tensor) -> Tensor:
-    """τ of the largest support k for which τ_k ≤ z_k, where mean and variance are of the k largest."""
+    """τ of the largest support size k with τ_k ≤ z_k; mean and variance are those of the k largest."""
     ordered, _ = halved.sort(dim=-1, descending=True)
     count = torch.arange(1, halved.shape[-1] + 1, dtype=halved.dtype, device=halved.device)
     mean = ordered.cumsum(-1) / count

@@ -1,4 +1,4 @@
-"""Hard choice (Xu et al. 2015): look at one key only.
+"""Hard attention (Xu et al. 2015): attend to a single key.
 
 In training one key is sampled from softmax(scores); in evaluation the best is taken. Sampling has no gradient to the
 scores, so they learn by REINFORCE:
@@ -49,7 +49,7 @@ class MovingBaseline(nn.Module):
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
 
     def forward(self, log_prob: Float[Tensor, "*BHQ"], reward: Tensor) -> Float[Tensor, ""]:
-        """The surrogate loss for `reward` (per row or per choice, broadcastable to `log_prob`); then move on."""
+        """The surrogate loss for `reward` (per row or per choice, broadcastable to `log_prob`); updates b."""
         reward = reward.detach()
         baseline = self.value if self.started else reward.mean()
         loss = -((reward - baseline) * log_prob).mean()

@@ -1,4 +1,4 @@
-"""Soft choice: weights = exp(score) / Σ exp(score)."""
+"""Softmax: weights = exp(score) / Σ exp(score)."""
 
 from __future__ import annotations
 

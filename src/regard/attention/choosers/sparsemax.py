@@ -1,7 +1,7 @@
 """Sparsemax (Martins & Astudillo 2016): the point of the simplex nearest to the scores; many weights are exactly 0.
 
 weights = max(score − τ, 0) with τ such that they sum to 1. With the largest score shifted to 0, τ ≥ −1, so scores
-at or below −1 never take part and may be clamped there: that keeps forbidden keys' huge scores out of the sums.
+at or below −1 get weight 0 and may be clamped there: that keeps the huge negative scores of forbidden keys out of sums.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a token stands: one file a scheme, found by its file name. A scheme acts in one of three places."""
+"""Position schemes: one file per scheme, found by its file name. A scheme acts in one of three places."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def make_position(
     max_len: int | None = None,
     bidirectional: bool | None = None,
 ) -> Position:
-    """The scheme `name`, given those sizes that it needs: `make_position("learned", d_model=512, max_len=1024)`."""
+    """Make the scheme `name` with the sizes that it needs: `make_position("learned", d_model=512, max_len=1024)`."""
     offers = {
         "d_model": d_model,
         "d_head": d_head,

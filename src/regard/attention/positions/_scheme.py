@@ -1,4 +1,4 @@
-"""What position schemes share: the three places where a position can act, each doing nothing unless overridden."""
+"""The base class of position schemes: three places where a position can act, each a no-op unless overridden."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Position(nn.Module):
     """A position scheme. `positions` are integers [T], or [B,T] where rows are padded differently."""
 
     biased = False
-    """True when `bias` acts on the scores; asking first keeps the fused kernel free of an empty bias."""
+    """True when `bias` acts on the scores. Without it no bias is passed, and the fused kernel can be used."""
 
     @property
     def inside(self) -> bool:

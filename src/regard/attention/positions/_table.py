@@ -1,4 +1,4 @@
-"""A table of rows by position that grows as longer inputs come: computed, never saved, without a longest input."""
+"""A table of rows by position that grows with longer inputs. It is computed, never saved, and has no length limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.core.devices import HOST
 
 
 class GrowingTable:
-    """`rows(positions)` of what `make(positions)` computes; rows once computed are kept."""
+    """`rows(positions)` returns what `make(positions)` computes; computed rows are kept."""
 
     def __init__(self, make: Callable[[Tensor], Tensor]) -> None:
         self._make = make
@@ -19,7 +19,7 @@ class GrowingTable:
 
     def rows(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
         needed = int(positions.max()) + 1 if positions.numel() else 1
-        # One look at the attribute: another thread may replace the table meanwhile, by a longer or a shorter one.
+        # Read the attribute once: another thread may replace the table meanwhile, by a longer or a shorter one.
         table = self._table
         if table is None or needed > len(table):
             known = 0 if table is None else len(table)

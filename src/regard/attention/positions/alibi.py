@@ -1,7 +1,8 @@
 """ALiBi (Press et al. 2022), acting on the scores: −m_h · |distance|, a fixed slope per head, nothing trained.
 
-Slopes are 2^(−8·h/H) for h = 1…H where H is a power of two; otherwise those of the next lower power, then every other
-one of twice that, as the authors do. It extrapolates: a longer input only adds keys that weigh little.
+Slopes are 2^(−8·h/H) for h = 1…H where H is a power of two. Otherwise they are the slopes of the next lower power,
+followed by every second slope of twice that power, as in the authors' code. It extrapolates: more keys in a longer
+input have little weight.
 """
 
 from __future__ import annotations

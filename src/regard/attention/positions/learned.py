@@ -1,6 +1,6 @@
 """Learned positions (Gehring et al. 2017; BERT, GPT-2): one trained vector for each position, added to the embedding.
 
-There are `max_len` of them; a longer input has no vector to add and is refused rather than wrapped or cut.
+There are `max_len` of them. A longer input is refused, neither wrapped nor cut.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     score(i, j) = q_iᵀ k_j / √d + q_iᵀ a_{clip(j−i)} / √d
 
-with a trained vector a for each distance from −`reach` to `reach`, shared by the heads; farther keys use the last one.
+with a trained vector a for each distance from −`reach` to `reach`, shared by all heads. Farther keys use the last one.
 The paper's second table, on the values, is left out: its own ablation finds no effect.
 """
 
@@ -27,7 +27,7 @@ class RelativeShaw(Position):
         nn.init.xavier_uniform_(self.table.weight)
 
     def bias(self, query: Float[Tensor, "B H Q E"], distance: Tensor) -> Tensor:
-        # First q·a for the few distances there are, then look each pair up: Q × (2·reach+1) products, not Q × K.
+        # First q·a for the few distances, then a look-up for each pair: Q × (2·reach+1) products, not Q × K.
         by_distance = query @ self.table.weight.T / math.sqrt(query.shape[-1])
         place = distance.round().long().clamp(-self.reach, self.reach) + self.reach
         shape = torch.broadcast_shapes(place.shape, (*query.shape[:3], 1))

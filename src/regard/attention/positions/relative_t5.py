@@ -1,6 +1,6 @@
 """Relative positions of T5 (Raffel et al. 2020), acting on the scores: one trained number per head and distance bucket.
 
-Half of the buckets are single distances, the rest grow logarithmically up to `max_distance`; past it all share one.
+Half of the buckets are single distances; the others grow logarithmically to `max_distance`. Farther keys share one.
 Bidirectional attention gives half of the buckets to keys after the query; causal attention needs none for them.
 """
 
@@ -40,5 +40,5 @@ class RelativeT5(Position):
         by_head = self.table(self.bucket(distance)).movedim(-1, -3)
         if distance.dim() == 2:
             return by_head
-        # Distances that differ by head (predicted centres): head h reads its own row of the table.
+        # Distances that differ between heads (predicted centres): head h reads its own row of the table.
         return by_head.expand(-1, by_head.shape[2], -1, -1, -1).diagonal(dim1=1, dim2=2).movedim(-1, 1)

@@ -40,7 +40,7 @@ class Rotary(Position):
         return self.base ** (-torch.arange(0, self.d_head, 2, dtype=torch.float64, device=HOST) / self.d_head)
 
     def _turn(self, positions: Tensor) -> Tensor:
-        """(cos, sin) of each angle, in double precision: as float32, angles past position 100,000 lose 1/100."""
+        """(cos, sin) of each angle, in double precision: float32 angles past position 100,000 have errors of 1/100."""
         angle = (positions.double() / self.scale).unsqueeze(-1) * self.frequencies()
         return torch.stack([angle.cos(), angle.sin()], dim=-1)
 

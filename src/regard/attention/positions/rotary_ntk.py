@@ -1,7 +1,7 @@
-"""NTK-scaled rotary positions: longer inputs than trained for, without training.
+"""NTK-scaled rotary positions: inputs longer than those of training, without further training.
 
-Scaling by s raises the base, base' = base · s^(d/(d−2)): the lowest frequency is stretched by exactly s (as linear
-interpolation would) while the highest stays as it was, so neighbouring tokens keep their resolution.
+Scaling by s raises the base, base' = base · s^(d/(d−2)). The lowest frequency is stretched by exactly s, as in linear
+interpolation, and the highest frequency does not change, so neighbouring tokens stay as distinct.
 """
 
 from __future__ import annotations

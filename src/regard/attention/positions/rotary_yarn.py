@@ -1,8 +1,8 @@
-"""YaRN (Peng et al. 2023): rotary positions for longer inputs, fast frequencies kept, slow ones divided by the factor.
+"""YaRN (Peng et al. 2023): rotary positions for longer inputs; fast frequencies stay, slow ones are divided.
 
-Between the pair of features that makes `many` turns in the trained length and the one that makes `few`, both rounded
-outwards, the mixture falls linearly with the pair's number. Longer inputs also flatten attention, so that scores are
-sharpened: query and keys are each multiplied by `gain` = 0.1 · ln(factor) + 1.
+The mixture falls linearly with the pair's number, from the pair of features that makes `many` turns in the trained
+length to the pair that makes `few`, both rounded outwards. Longer inputs also flatten attention. To sharpen it, query
+and keys are each multiplied by `gain` = 0.1 · ln(factor) + 1.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RotaryYarn(Rotary):
         return plain * (kept + (1 - kept) / self.factor)
 
     def _pair(self, turns: float) -> float:
-        """Which pair of features (in general between two) makes so many turns in the trained length."""
+        """The pair of features (usually a fraction) that makes this many turns in the trained length."""
         return self.d_head * math.log(self.trained_len / (turns * 2 * math.pi)) / (2 * math.log(self.base))
 
     def _turn(self, positions: Tensor) -> Tensor:

@@ -2,8 +2,8 @@
 
     PE(p, 2k) = sin(p / 10000^(2k/d))        PE(p, 2k+1) = cos(p / 10000^(2k/d))
 
-Both members of a pair share the frequency of the even index, as in the paper. They are computed on demand, in double
-precision, so there is no longest input. `pairs="halves"` puts all sines before all cosines, as Marian does.
+Both members of a pair share the frequency of the even index, as in the paper. Positions are computed when needed, in
+double precision, so there is no length limit. `pairs="halves"` puts all sines before all cosines, as Marian does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How well a query matches each key: one file a score (the table "Alignment scores"), found by its file name."""
+"""How well a query matches each key: one file per score (the table "Alignment scores"), found by its file name."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def make_score(
     d_hidden: int | None = None,
     max_keys: int | None = None,
 ) -> Score:
-    """The score `name`, given those sizes that it needs: `make_score("additive", 256, 512)`."""
+    """Make the score `name` with the sizes that it needs: `make_score("additive", 256, 512)`."""
     offers = {"d_query": d_query, "d_key": d_key, "d_hidden": d_hidden, "max_keys": max_keys}
     return cast(Score, lookup.build(__name__, name, **offers))
 
 
 class PreparedKeys:
-    """A score for keys that have been through its `prepare`: `attend(q, prepared, v, score=PreparedKeys(s))`."""
+    """A score for keys that its `prepare` has processed: `attend(q, prepared, v, score=PreparedKeys(s))`."""
 
     same_width = False
 
@@ -48,5 +48,5 @@ class PreparedKeys:
 
 @functools.cache
 def shared_score(name: str) -> Score:
-    """The one instance of a score that has no weights; asking for one that has is a usage error."""
+    """The shared instance of a score without weights; a score with weights is a usage error."""
     return make_score(name)

@@ -1,4 +1,4 @@
-"""What the scores that are inner products share: the scores follow from their dot form."""
+"""The base class of scores that are inner products: scores are computed from their dot form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.core.contracts import Score
 
 
 class DotForm(nn.Module, ABC):
-    """A score of the form scale · q'ᵀk'. Subclasses say what q', k' and the scale are, in `as_dot`."""
+    """A score of the form scale · q'ᵀk'. Subclasses define q', k' and the scale in `as_dot`."""
 
     same_width = True
     by_index = False
@@ -32,14 +32,14 @@ class DotForm(nn.Module, ABC):
         self, query: Float[Tensor, "*BH Q E"], prepared: Float[Tensor, "*BG K E_key"]
     ) -> Float[Tensor, "*BH Q K"]:
         query, keys, scale = self.as_dot(query, prepared)
-        # Scaling the smaller operand first is what the fused kernel does; it also costs less than scaling Q × K scores.
+        # The smaller operand is scaled first, as in the fused kernel; this is cheaper than scaling Q × K scores.
         return (query * scale if scale != 1.0 else query) @ keys.transpose(-1, -2)
 
 
 def gives_new_memory(score: Score) -> bool:
-    """Whether the scores are surely a tensor that nobody else holds: the product above, and nothing put in its place.
+    """Whether the scores are surely a new tensor that nobody else holds: the product above, not overridden.
 
-    Any other score may return a tensor of its own, which is not ours to overwrite.
+    Any other score may return a tensor that it keeps, which we must not overwrite.
     """
     if not isinstance(score, DotForm):
         return False

@@ -1,7 +1,7 @@
 """Additive (Bahdanau et al. 2015): score(s, h) = vᵀ tanh(W [s; h]).
 
-W [s; h] = W_s s + W_h h, so the two halves are projected apart, each once for all pairs; only the tanh is computed for
-each query and key together. There is one v for all heads.
+W [s; h] = W_s s + W_h h, so query and keys are projected separately, each once. Only the tanh is computed for each pair
+of query and key. All heads share one v.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Content score (Graves et al. 2014): score(s, h) = β · cos(s, h).
 
-β (`strength`) sharpens the choice; the Neural Turing Machine emits one per read, so it may be a tensor that
+β (`strength`) sharpens the choice. The Neural Turing Machine emits one β per read, so it may be a tensor that
 broadcasts over the query [B,H,Q,1]. A zero vector has cosine 0 with everything, and no gradient.
 """
 
@@ -17,7 +17,7 @@ class Cosine(DotForm):
     def __init__(self, *, strength: float | Tensor = 1.0) -> None:
         super().__init__()
         self.strength = strength
-        # A strength for each query belongs to its place; `as_dot` moves it into the query.
+        # A strength per query depends on the query's position; `as_dot` moves it into the query.
         self.by_index = isinstance(strength, Tensor) and strength.numel() > 1
 
     def as_dot(

@@ -1,6 +1,6 @@
-"""Location (Luong et al. 2015): weights = softmax(W s), scores that look at the query and the key's place only.
+"""Location (Luong et al. 2015): weights = softmax(W s); scores depend on the query and the key's position only.
 
-W has a row for each key position up to `max_keys`; past it there is nothing to look up, so longer inputs are refused.
+W has a row for each key position up to `max_keys`. Longer inputs are refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Location(nn.Module):
         n_keys, max_keys = prepared.shape[-2], self.places.out_features
         if n_keys > max_keys:
             raise LengthError(
-                "the location score has no row for every key",
+                "the location score does not have a row for every key",
                 got=f"{n_keys} keys",
                 expected=f"at most {max_keys}",
                 remedy="Make it with a larger max_keys, or use a score that reads the keys, such as 'general'.",

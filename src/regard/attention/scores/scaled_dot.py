@@ -1,4 +1,4 @@
-"""Scaled dot product (Vaswani et al. 2017): score(s, h) = sᵀh / √d, d the width of one head; or that / `divisor`."""
+"""Scaled dot product (Vaswani et al. 2017): score(s, h) = sᵀh / √d, d the head width; optionally also / `divisor`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Data that is made, not fetched: each file is one generator, the same on every machine for a given seed."""
+"""Generated data sets: each file is one generator, with the same output on every machine for a given seed."""

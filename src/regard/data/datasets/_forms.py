@@ -1,9 +1,9 @@
-"""How a date, a time, an amount and a number are written in a locale, by CLDR through Babel, fast enough to train on.
+"""How a locale writes dates, times, amounts and numbers, by CLDR through Babel, fast enough for training.
 
-A value is known by its normalised text: "2026-11-15", "15:07", "1234.50 EUR", "234". Babel reads its patterns and names
-anew for each value; here they are read once per locale and the values filled in, to the same result. Two things differ
-from Babel, for the sake of the reader: spaces and apostrophes are plain ones, as they are typed, and a currency in
-letters stands apart from the digits ("CHF 12.00"), as CLDR asks.
+A value is given as normalised text: "2026-11-15", "15:07", "1234.50 EUR", "234". Babel looks up its patterns and names
+for each value; here they are read once per locale and filled in, with the same result. Two things differ from Babel:
+spaces and apostrophes are the plain ones of a keyboard, and a currency in letters is separated from the digits
+("CHF 12.00"), as CLDR requires.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from regard.data.datasets._numerals import words
 
 _FIRST, _LAST = datetime.date(1900, 1, 1).toordinal(), datetime.date(2099, 12, 31).toordinal()
 _CURRENCIES = ("EUR", "USD", "GBP", "CHF", "JPY")
-_CONTEXTS = {"E": "format", "c": "stand-alone", "M": "format", "L": "stand-alone"}  # of the letters in a pattern
+_CONTEXTS = {"E": "format", "c": "stand-alone", "M": "format", "L": "stand-alone"}  # by pattern letter
 _MONEY = re.compile(r"(\D*)1(\D)234(?:(\D)56)?(\D*)")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of value: its share of the pairs, how one is drawn, and how it is written in a locale and a form.
+    """A kind of value: its share of the pairs, how it is drawn, and how it is written in a locale and a form.
 
-    `forms` maps each form of a source to that of its translation; the first is what a normalised source becomes.
+    `forms` maps each form of a source to the form of its translation; a normalised source gets the first.
     """
 
     weight: float
@@ -43,7 +43,7 @@ class Kind:
 
 
 def plain(text: str) -> str:
-    """The text with plain spaces and apostrophes, as a keyboard has them."""
+    """The text with the plain spaces and apostrophes of a keyboard."""
     return " ".join(text.split()).replace("ʼ", "'").replace("’", "'")
 
 
@@ -60,7 +60,7 @@ def _date_text(value: str, locale: str, form: str) -> str:
 
 @cache
 def _calendar(locale: str, form: str) -> tuple[str, dict[int, str], dict[int, str]]:
-    """The locale's pattern as a template to fill in, and the names of months and days in it, if any."""
+    """The locale's pattern as a template, and the names of months and days in it, if any."""
     data = Locale.parse(locale)
     pattern, months, days = data.date_formats[form].format, dict.fromkeys(range(1, 13), ""), dict[int, str]()
     for field in re.findall(r"%\((\w+)\)s", pattern):
@@ -106,7 +106,7 @@ def _amount_text(value: str, locale: str, form: str) -> str:
 
 @cache
 def _money(locale: str, currency: str) -> tuple[str, str, str, str]:
-    """What stands before an amount, between its thousands, before its cents and after it."""
+    """The strings before an amount, between its thousands, before its cents and after it."""
     shown = plain(
         format_currency(Decimal("1234") if currency == "JPY" else Decimal("1234.56"), currency, locale=locale)
     )
@@ -117,7 +117,7 @@ def _money(locale: str, currency: str) -> tuple[str, str, str, str]:
 
 
 def _draw_number(rng: Random) -> str:
-    """Four digits more often than three, three more often than fewer, but far less so than by chance."""
+    """Draw a number: more digits are more likely, but far less so than in a uniform draw."""
     low, high = rng.choices(((0, 100), (100, 1000), (1000, 10000)), (3, 6, 11))[0]
     return str(low + int(rng.random() * (high - low)))
 
@@ -127,7 +127,7 @@ def _number_text(value: str, locale: str, form: str) -> str:
 
 
 KINDS = {
-    # A weekday in the source is kept in its translation; the short form and the normalised one become the long one.
+    # A weekday in the source is kept in the translation; short and normalised forms become the long form.
     "date": Kind(7, _draw_date, _date_text, {"long": "long", "medium": "long", "full": "full"}),
     "number": Kind(6, _draw_number, _number_text, {"words": "words"}),
     "amount": Kind(4, _draw_amount, _amount_text, {"standard": "standard"}),

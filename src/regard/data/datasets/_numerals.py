@@ -1,7 +1,7 @@
-"""Numbers below ten thousand in words: num2words, mended where its spelling is not the language's own.
+"""Numbers below ten thousand in words: num2words, with corrections where it misspells a language.
 
-Each mend is a pattern and what takes its place, applied in order. Where there is none, num2words stands as it is.
-Danish is left out of the languages: num2words misspells it in too many ways.
+Each correction is a pattern and its replacement, applied in order. Other languages use num2words unchanged.
+Danish is not offered: num2words misspells it in too many ways.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from functools import cache
 
 from num2words import num2words  # type: ignore[import-untyped]
 
-# CLDR's plain "pt" is Brazilian, that of num2words European: sixteen is dezesseis in one, dezasseis in the other.
+# CLDR's plain "pt" is Brazilian, num2words' is European: sixteen is "dezesseis" in Brazil, "dezasseis" in Portugal.
 _NAMES = {"pt": "pt_BR"}
 _TURKISH = "bir|iki|üç|dört|beş|altı|yedi|sekiz|dokuz|on|yirmi|otuz|kırk|elli|altmış|yetmiş|seksen|doksan|yüz|bin"
 _MENDS = {
-    "cs": [(r"(?<=\w)(?<!\bde)(stě|sta|set)\b", r" \1")],  # dvě stě, apart; "deset" is ten
-    "nl": [("duizend(?=.)", "duizend "), (r"(?<=\w)één", "een")],  # a space after duizend; accents on the word alone
+    "cs": [(r"(?<=\w)(?<!\bde)(stě|sta|set)\b", r" \1")],  # "dvě stě" is two words; "deset" (ten) is one
+    "nl": [("duizend(?=.)", "duizend "), (r"(?<=\w)één", "een")],  # space after duizend; accents if it stands alone
     "pt": [(",", "")],
     "sv": [("etttusen", "ettusen")],  # never three of the same consonant
     "tr": [(f"({_TURKISH})(?=.)", r"\1 ")],  # joined on cheques only
@@ -25,7 +25,7 @@ _MENDS = {
 
 @cache
 def words(number: int, language: str) -> str:
-    """The number as the language writes it out."""
+    """The number written out in the language."""
     text = str(num2words(number, lang=_NAMES.get(language, language)))
     for pattern, repair in _MENDS.get(language, ()):
         text = re.sub(pattern, repair, text)

@@ -1,17 +1,17 @@
-"""Dates, times, amounts and numbers as 17 languages write them: pairs to train a translation model, without a corpus.
+"""Dates, times, amounts and numbers in 17 languages: pairs to train a translation model, without a corpus.
 
-A source begins with a tag that says what is wanted: a language (`>fr< `) or the normalised form (`>iso< `). What the
-source itself is written in is not said: the model has to see it.
+A source begins with a tag for the target: a language (`>fr< `) or the normalised form (`>iso< `). The source's own
+language is not given; the model has to recognise it.
 
     >fr< Sunday, 15 November 2026        dimanche 15 novembre 2026      translate
     >iso< zweihundertvierunddreißig      234                            normalise
     >pl< 1234.50 EUR                     1 234,50 €                     localise
 
-The target is a function of the source. Therefore a date keeps its weekday and gets none that it lacks, a short date
-(15 nov. 2026) becomes a long one, dates in figures are those with dots, which all put the day first, and no currency
-shares its sign with another. English sources are American and British, English targets are CLDR's "en", American.
+The target is a function of the source. Therefore a date keeps its weekday and never gains one, a short date (15 nov.
+2026) becomes a long one, numeric dates are those with dots, which always put the day first, and no two currencies share
+a sign. English sources are American and British; English targets are CLDR's "en", which is American.
 
-Training, validation and test values are kept apart by `split`, whatever language they are written in.
+`split` keeps training, validation and test values apart, in whatever language they are written.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ ISO = "iso"
 SPLITS = ("train", "validation", "test")
 DIRECTIONS = ("normalise", "localise", "translate")
 _LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "sv", "pl", "cs", "fi", "tr", "ru", "uk", "ro", "hu", "id")
-_SOURCE_LOCALES = {"en": ("en", "en_GB")}  # the others are sources as they are targets
-_TAUGHT = 20  # up to here a number may be the only one with its word
+_SOURCE_LOCALES = {"en": ("en", "en_GB")}  # other languages use the same locale on both sides
+_TAUGHT = 20  # numbers up to this one always belong to training
 
 
 class Example(NamedTuple):
-    """One pair. The side in normalised form has the language "iso"; `value` is that form, tag or not."""
+    """One pair. The normalised side has the language "iso"; `value` is the normalised form on whichever side."""
 
     source: str
     target: str
@@ -56,19 +56,19 @@ class Example(NamedTuple):
 
 
 def languages() -> tuple[str, ...]:
-    """The languages there are, by their CLDR names."""
+    """The available languages, by their CLDR names."""
     return _LANGUAGES
 
 
 def kinds() -> tuple[str, ...]:
-    """The kinds of values there are."""
+    """The available kinds of values."""
     return tuple(KINDS)
 
 
 def split(value: str) -> str:
-    """The one part that a value, in normalised form, may occur in: 90 % train, 5 % validation, 5 % test, by a hash.
+    """The only split in which a normalised value may occur: 90 % train, 5 % validation, 5 % test, by a hash.
 
-    The numbers to twenty are for training alone: no model can guess a word it has not met.
+    Numbers up to twenty are in training only: no model can guess a word it has not seen.
     """
     if value.isdecimal() and int(value) <= _TAUGHT:
         return "train"
@@ -85,23 +85,23 @@ def pairs(
     kinds: Sequence[str] | None = None,
     directions: Sequence[str] | None = None,
 ) -> Iterator[Example]:
-    """`count` pairs whose values belong to a split, the same for the same arguments; more pairs begin with the fewer.
+    """`count` pairs of a split, equal for equal arguments; a larger count begins with the same pairs.
 
-    With a single language there is nothing to translate into, and the other directions share the pairs.
+    With a single language there is nothing to translate, and the other directions share the pairs.
     """
     if count < 0:
-        raise UsageError("pairs cannot be fewer than none", got=count, expected="0 or more")
+        raise UsageError("the number of pairs is negative", got=count, expected="0 or more")
     _known("split", [split], SPLITS)
     spoken = _known("language", languages, _LANGUAGES)
     chosen = _known("kind", kinds, tuple(KINDS))
     ways = [way for way in _known("direction", directions, DIRECTIONS) if len(spoken) > 1 or way != "translate"]
     if not ways:
-        raise UsageError("nothing to translate into", got=f"the language {spoken[0]} alone", expected="two or more")
+        raise UsageError("no second language to translate into", got=f"only {spoken[0]}", expected="two or more")
     return _examples(count, split, Random(f"{seed} {split}"), spoken, chosen, ways)
 
 
 def _known(what: str, names: Sequence[str] | None, known: Sequence[str]) -> list[str]:
-    """The names, once each; all of them where none are given."""
+    """The given names without duplicates, or all names if none are given."""
     for name in names or ():
         if name not in known:
             raise UnknownName(what, name, known)
@@ -123,7 +123,7 @@ def _examples(
 
 
 def _route(rng: Random, spoken: list[str], ways: list[str]) -> tuple[str, str]:
-    """From which language into which."""
+    """Draw the source and the target language."""
     way = ways[int(rng.random() * len(ways))]
     place = int(rng.random() * len(spoken))
     if way == "normalise":
@@ -149,7 +149,7 @@ def _example(kind: str, value: str, rng: Random, source_language: str, target_la
 
 @cache
 def _ways(kind: str, language: str) -> list[tuple[str, str]]:
-    """The locales and forms that a source of a language may have."""
+    """The locales and forms of sources in a language."""
     return [(locale, form) for locale in _SOURCE_LOCALES.get(language, (language,)) for form in KINDS[kind].forms]
 
 
@@ -164,9 +164,9 @@ def write(
     kinds: Sequence[str] | None = None,
     directions: Sequence[str] | None = None,
 ) -> None:
-    """`train.tsv`, `validation.tsv` and `test.tsv` in the folder, a pair a line: source, tab, target.
+    """Write `train.tsv`, `validation.tsv` and `test.tsv` to the folder, one pair per line: source, tab, target.
 
-    Each file takes the place of an older one only when it is whole.
+    A file replaces an older one only when it is complete.
     """
     counts = dict(zip(SPLITS, (train, validation, test), strict=True))
     streams = {

@@ -1,10 +1,10 @@
-"""How text becomes tokens, and tokens rows.
+"""How text becomes tokens, and tokens become rows.
 
-kinds       tokenizers that learn a vocabulary from lines of text, one file a kind
-tokenizer   what all of them become once they have learnt
+kinds       tokenizers that learn a vocabulary from lines of text, one file per kind
+tokenizer   the trained tokenizer, the same class for all kinds
 specials    which tokens are special
-formats     tokenizers that others made, opened from their files
-rows        one or two texts as BERT reads them; layout: which way of making rows a model needs
+formats     tokenizers from other libraries, read from their files
+rows        one or two texts in BERT's layout; layout: which layout a model needs
 """
 
 from regard.data.text.formats import read_llama2c_tokenizer, read_tokenizer

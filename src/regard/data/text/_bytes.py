@@ -1,6 +1,6 @@
-"""The letters that stand for bytes in a byte-level vocabulary (Radford et al. 2019, GPT-2).
+"""The characters that represent bytes in a byte-level vocabulary (Radford et al. 2019, GPT-2).
 
-Printable bytes of Latin-1 stand for themselves; the others, in order, for the characters from U+0100 on.
+Printable bytes of Latin-1 represent themselves; the others, in order, are the characters from U+0100 on.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _BYTES = {chr(byte): byte for byte in _PLAIN} | {chr(0x100 + n): byte for n, byt
 
 
 def text(piece: str) -> str:
-    """What a piece spells; bytes that make no whole character are written \\xe2; special tokens stay as they are."""
+    """The text of a token; bytes that are not a whole character are written as \\xe2; special tokens are unchanged."""
     if not all(letter in _BYTES for letter in piece):
         return piece
     return bytes(_BYTES[letter] for letter in piece).decode("utf-8", errors="backslashreplace")

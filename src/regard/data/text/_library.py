@@ -1,8 +1,8 @@
-"""What every kind needs of the `tokenizers` library, and guards against its two rough edges.
+"""What all kinds of tokenizers need of the `tokenizers` library, and guards against two of its problems.
 
-It is written in Rust and may panic, which Python sees as a `BaseException` that no `except Exception` stops. And after
-a fork it prints a warning to the terminal unless told beforehand whether to use threads: a child must not, because the
-thread pool does not survive the fork; the parent may.
+The library is written in Rust and may panic; Python sees a `BaseException` that `except Exception` does not catch. And
+after a fork it prints a warning unless it was told whether to use threads: a child must not, because the thread pool
+does not survive the fork; the parent may.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from regard.core.errors import DataError, RegardError, UsageError
 
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 UNK = SPECIALS[1]
-# Marks the start of a word in a vocabulary; the same character in text becomes the one it resembles.
+# Marks the start of a word in a vocabulary; in text, this character is replaced by a similar one.
 WORD_START, LOOKALIKE = "▁", "_"
 _THREADS = "TOKENIZERS_PARALLELISM"
 _ours: list[bool] = []
@@ -40,13 +40,13 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def guarded(what: str, remedy: str) -> Iterator[None]:
-    """Turn what the library throws, panics too, into a DataError; errors from elsewhere pass."""
+    """Turn the library's exceptions and panics into a DataError; other errors pass."""
     try:
         yield
     except RegardError:
         raise
     except BaseException as error:
-        # It raises plain `Exception`s, and these three where an argument cannot cross over to Rust.
+        # It raises plain `Exception`s, and these three if an argument cannot be converted for Rust.
         theirs = type(error) is Exception or isinstance(error, (UnicodeEncodeError, TypeError, OverflowError))
         if not theirs and type(error).__name__ != "PanicException":
             raise
@@ -54,29 +54,29 @@ def guarded(what: str, remedy: str) -> Iterator[None]:
 
 
 def normaliser(lowercase: bool) -> normalizers.Sequence:
-    """Composed characters (NFC), in small letters if asked, and no "▁"."""
+    """Composed characters (NFC), lower-cased if requested, and without "▁"."""
     lower = [normalizers.Lowercase()] if lowercase else []
     return normalizers.Sequence([*lower, normalizers.NFC(), normalizers.Replace(WORD_START, LOOKALIKE)])
 
 
 def fit(tokenizer: Tokenizer, trainer: Any, lines: Iterable[str]) -> Tokenizer:
-    """Learn from the lines; no text at all is an error, since it would make everything unknown."""
+    """Learn from the lines; an empty text is an error, since every token would be unknown."""
     with guarded("the tokenizer cannot learn from this text", "Give an iterable of str, each a line of valid Unicode."):
         tokenizer.train_from_iterator(iter(lines), trainer)
     if tokenizer.get_vocab_size() <= len(SPECIALS):
-        raise DataError("no text to learn a vocabulary from", remedy="Check that the files hold text, or min_count.")
+        raise DataError("no text to learn a vocabulary from", remedy="Check that the files hold text; check min_count.")
     return tokenizer
 
 
 def check_sizes(vocab_size: int, min_count: int) -> None:
     if vocab_size <= len(SPECIALS):
-        raise UsageError("vocab_size is too small", got=vocab_size, expected=f"more than the {len(SPECIALS)} specials")
+        raise UsageError("vocab_size is too small", got=vocab_size, expected=f"more than {len(SPECIALS)}")
     if min_count < 1:
         raise UsageError("min_count is too small", got=min_count, expected="1 or more")
 
 
 def check_alphabet(needed: int, vocab_size: int) -> None:
-    """Refuse a vocabulary that cannot hold the characters, instead of exceeding it without a word."""
+    """Refuse a vocabulary size that cannot hold all characters, instead of silently exceeding it."""
     if needed > vocab_size:
         raise DataError(
             "the vocabulary cannot hold every character of the text",

@@ -1,8 +1,8 @@
-"""What a tokenizer's file may ask for, checked before the `tokenizers` library acts on it.
+"""Limits for tokenizer files, checked before the `tokenizers` library acts on them.
 
-Forty steps of a normalizer that each make the text twice as long make it 2⁴⁰ times as long; the library takes the
-memory, and the process ends. So the most that the steps can multiply a text by is computed from the file. A
-unigram model's vocabulary becomes a trie of about 330 bytes a node, so its nodes are counted.
+Forty normalizer steps that each double the text make it 2⁴⁰ times as long; the library allocates the memory, and the
+process dies. So we compute from the file how much the steps can multiply the length of a text. A unigram model's
+vocabulary becomes a trie of about 330 bytes per node, so its nodes are counted.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from regard.core.errors import DataError
 
 _MOST_GROWTH = 4096
 _UNCHECKED_GROWTH = 64
-"""Up to here a text of any length is encoded: normalizers in use could in theory multiply a text by 36 or so."""
+"""Up to this factor any text is encoded: normalizers in use can in theory multiply its length by about 36."""
 _LONGEST_TEXT = 1 << 27
 _MOST_STEPS = 64
 _MOST_NODES = 3_000_000
 _REMEDY = "Do not use this file."
-# The most characters that one becomes. Normal forms do not grow again what they have grown: a row of them counts once.
+# The most characters that one character can become. A run of normal forms counts once: it does not expand twice.
 _FORMS = {"NFC": 3, "NFD": 4, "NFKC": 18, "NFKD": 18, "Lowercase": 3, "StripAccents": 1, "Strip": 1, "Nmt": 1}
 _OTHERS = {"ByteLevel": 4, "BertNormalizer": 12}
 
 
 def checked_growth(text: str, name: str) -> int:
-    """How many times as long the normalizer of a tokenizer.json can make a text; files that ask for far too much are
-    refused."""
+    """The largest factor by which the normalizer of a tokenizer.json can lengthen a text; refuses files whose factor is
+    far too large."""
     try:
         content = json.loads(text, object_pairs_hook=functools.partial(_unique, name))
     except (ValueError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
-        return 1  # for the library to complain about, which reads no more of it than Python does
+        return 1  # the library will report this error; it reads no more of the file than Python does
     if not isinstance(content, Mapping):
         return 1
     growth = 1
@@ -46,7 +46,7 @@ def checked_growth(text: str, name: str) -> int:
         most = _growth(list(_flat(content.get(part), key)), f"{part} of {name}")
         growth = most if part == "normalizer" else growth
     added = content.get("added_tokens")
-    # These are normalized while the file is loaded.
+    # The library normalizes these while it loads the file.
     tokens = [entry.get("content") for entry in added if isinstance(entry, Mapping)] if isinstance(added, list) else []
     for token in tokens:
         if isinstance(token, str):
@@ -60,7 +60,7 @@ def checked_growth(text: str, name: str) -> int:
 
 
 def check_length(text: str, growth: int, what: str) -> None:
-    """Refuse a text that could become far too long."""
+    """Refuse a text whose normalized form could be far too long."""
     if growth > _UNCHECKED_GROWTH and len(text) * growth > _LONGEST_TEXT:
         raise DataError(
             f"{what} is too long for this tokenizer",
@@ -80,22 +80,22 @@ def check_trie(pieces: Iterable[Any], name: str) -> None:
     if nodes > _MOST_NODES:
         raise DataError(
             f"{name} has a vocabulary that takes too much memory",
-            got=f"{nodes:,} nodes of a trie",
+            got=f"{nodes:,} trie nodes",
             expected=f"at most {_MOST_NODES:,}",
             remedy=_REMEDY,
         )
 
 
 def _unique(name: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of a key that is given twice, the library might take the value that was not looked at here."""
+    """Refuse duplicate keys: the library might use the value that was not checked here."""
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise DataError(f"{name} gives a key twice", remedy=_REMEDY)
+        raise DataError(f"{name} has a duplicate key", remedy=_REMEDY)
     return made
 
 
 def _flat(step: Any, key: str, depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    """The steps of a sequence, and of the sequences in it."""
+    """Yield the steps of a sequence, including those of nested sequences."""
     if not isinstance(step, Mapping):
         return
     inner = step.get(key)
@@ -147,8 +147,8 @@ def _step_growth(step: Mapping[str, Any], kind: Any) -> float:
 
 
 def longest_entry(table: bytes) -> int:
-    """Bytes of the longest text in sentencepiece's table of characters: the size of a trie, the trie, and what
-    characters become, ended by zeros."""
+    """The number of bytes of the longest replacement in sentencepiece's character table, which holds the size of a
+    trie, the trie, and the replacements, ended by zeros."""
     texts = table[4 + int.from_bytes(table[:4], "little") :].split(b"\0")
     return max(1, *map(len, texts))
 

@@ -1,8 +1,8 @@
-"""Tokenizers made here as other libraries need them: they append the end token by themselves, and there is one for both
-sides of a translation.
+"""Tokenizers made here, changed for other libraries: these append the end token themselves, and use one tokenizer for
+both sides of a translation.
 
-The file of a tokenizer (`tokenizer.json`) is data: a vocabulary, and rules that know tokens by their text, not by their
-number. So tokens can be added to it, or one renamed, without any other change to how text is cut.
+A tokenizer's file (`tokenizer.json`) is data: a vocabulary, and rules that refer to tokens by text, not by id. So
+tokens can be added or renamed without changing how text is split.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from regard.core.errors import UsageError
 from regard.data.text.tokenizer import Tokenizer
 
 _UNUSED = "<unused>"
-# With these a token is never looked for in text unless it is a whole word, or a merge makes it.
+# With these models, a token is not matched inside text unless it is a whole word, or a merge produces it.
 _MERGEABLE = ("BPE", "WordLevel")
 
 
 @dataclass(frozen=True)
 class OneVocabulary:
-    """A tokenizer for both sides, and for each of its tokens the token that it was on either side before.
+    """A tokenizer for both sides, and the old ids of each of its tokens on either side.
 
-    None: the target side lacks it. What the source side lacks was unknown there, and still is.
+    None: the target side lacks the token. A token that the source side lacks maps to its unknown token, as before.
     """
 
     tokenizer: Tokenizer
@@ -34,9 +34,9 @@ class OneVocabulary:
 
 
 def one_vocabulary(source: Tokenizer, target: Tokenizer) -> OneVocabulary:
-    """Both tokenizers as one, which cuts text as the source's does: its tokens, then those that only the target has.
+    """Join both tokenizers into one that splits text as the source's does: its tokens, then those of the target alone.
 
-    The source's rules never make a token of the target's alone, but for a character or a word that was unknown.
+    The source's rules never produce tokens of the target alone, except for a character or a word that was unknown.
     """
     if source is target:
         same = list(range(source.vocab_size))
@@ -45,7 +45,7 @@ def one_vocabulary(source: Tokenizer, target: Tokenizer) -> OneVocabulary:
     kinds = {data["model"]["type"], theirs["model"]["type"]}
     if len(kinds) > 1 or not kinds <= {*_MERGEABLE} or data["decoder"] != theirs["decoder"]:
         raise UsageError(
-            "two vocabularies of this kind cannot be written as one, and the other library's models read one",
+            "two vocabularies of this kind cannot be joined, and models of the other library have one",
             got=" and ".join(sorted(kinds)),
             expected=f"two of {' or '.join(_MERGEABLE)}",
             remedy="Train with data.tokenizer.joint, or with kind bpe.",
@@ -63,7 +63,7 @@ def one_vocabulary(source: Tokenizer, target: Tokenizer) -> OneVocabulary:
 
 
 def with_last_padding(tokenizer: Tokenizer) -> Tokenizer:
-    """One more token at the end, called as the padding was; that is kept in its place, but nothing uses it."""
+    """Add a padding token at the end, with the name of the old one; the old one keeps its id, but is unused."""
     data, number = tokenizer.as_data(), tokenizer.vocab_size
     entry = next(entry for entry in data["added_tokens"] if entry["id"] == tokenizer.pad)
     text = entry["content"]
@@ -76,7 +76,7 @@ def with_last_padding(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def padded_by_start(tokenizer: Tokenizer) -> Tokenizer:
-    """The same, which fills up rows with the token that begins a text."""
+    """The same tokenizer, with the token that begins a text as padding."""
     return Tokenizer(_made(tokenizer.as_data()), replace(tokenizer.specials, pad=tokenizer.bos))
 
 

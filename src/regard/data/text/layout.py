@@ -1,4 +1,4 @@
-"""How texts are laid out in rows for a model: with [CLS] and [SEP], or plainly where it reads from left to right."""
+"""How texts become rows for a model: with [CLS] and [SEP], or without for models that read from left to right."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from regard.data.text_rows import Lay
 
 
 def layout(cls: bool, extra: Mapping[str, Any]) -> Lay:
-    """`cls`: rows carry [CLS] and [SEP]. `extra` is what the model folder says besides: whether a text begins with a
-    special token, and which.
+    """`cls`: rows have [CLS] and [SEP]. `extra` are the model folder's other settings, such as whether a text begins
+    with a special token, and which.
     """
     if cls:
         return rows

@@ -1,9 +1,9 @@
-"""One or two texts as the rows that BERT reads (Devlin et al. 2019, fig. 2): [CLS] a [SEP] or [CLS] a [SEP] b [SEP].
+"""One or two texts as rows for BERT (Devlin et al. 2019, fig. 2): [CLS] a [SEP] or [CLS] a [SEP] b [SEP].
 
-Segment 0 is the first text with its special tokens, segment 1 the second. Where two texts are too long together, the
-longer one gives way first, and once both have the same length both do, as `transformers` cuts them.
+Segment 0 is the first text with its special tokens, segment 1 the second. If two texts are too long together, the
+longer one is cut first; once both have the same length, both are cut, as in `transformers`.
 
-Models that read from left to right know no such special tokens and no segments: theirs are `plain_rows`.
+Models that read from left to right have no such special tokens and no segments: they use `plain_rows`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Row = tuple[list[int], list[int]]
 def bert_rows(
     tokenizer: Tokenizer, texts: Sequence[str], others: Sequence[str] | None = None, max_len: int = 512
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`input_ids`, `attention_mask` (True at real tokens) and `token_type_ids`, each [B,T]; T is the longest row's."""
+    """`input_ids`, `attention_mask` (True at real tokens) and `token_type_ids`, each [B,T]; T is the longest length."""
     return stacked(tokenizer, rows(tokenizer, texts, others, max_len))
 
 
 def rows(tokenizer: Tokenizer, texts: Sequence[str], others: Sequence[str] | None, max_len: int) -> list[Row]:
-    """The ids of each row and their segments, not filled up."""
+    """The ids of each row and their segments, without padding."""
     return [join(tokenizer, *pair, max_len) for pair in _encoded(tokenizer, texts, others)]
 
 
@@ -40,9 +40,9 @@ def plain_rows(
     *,
     begin: int | None = None,
 ) -> list[Row]:
-    """The ids of each text, or of two in a row, after the token `begin` where there is one; without segments.
+    """The ids of each text or pair of texts, after the token `begin` if there is one; without segments.
 
-    An empty text is one filler, so that there is something to read.
+    An empty text becomes one padding token, so that the model has an input.
     """
     before, made = [] if begin is None else [begin], list[Row]()
     for first, second in _encoded(tokenizer, texts, others):
@@ -59,8 +59,8 @@ def _encoded(
     if others is None:
         return [(first, None) for first in firsts]
     if len(others) != len(texts):
-        got = f"{len(texts)} first texts, {len(others)} second ones"
-        raise UsageError("pairs of texts need as many of each", got=got, remedy="Give two lists of one length.")
+        got = f"{len(texts)} first texts, {len(others)} second texts"
+        raise UsageError("pairs need as many first as second texts", got=got, remedy="Give two lists of equal length.")
     return list(zip(firsts, tokenizer.encode_batch(others), strict=True))
 
 
@@ -80,7 +80,7 @@ def join(tokenizer: Tokenizer, first: Sequence[int], second: Sequence[int] | Non
 
 
 def kept(first: int, second: int, room: int) -> tuple[int, int]:
-    """How much of two lengths stays, the longer one cut first."""
+    """The lengths to keep of two texts; the longer one is cut first."""
     short, long = sorted((first, second))
     if short + long > room:
         long = max(short, room - short)
@@ -91,14 +91,14 @@ def kept(first: int, second: int, room: int) -> tuple[int, int]:
 
 
 def named(tokenizer: Tokenizer, made: Sequence[Row]) -> dict[str, Tensor]:
-    """Rows as the tensors that models ask for by name; without segments there is no `token_type_ids`."""
+    """Rows as tensors with the names that models expect; without segments there is no `token_type_ids`."""
     input_ids, attention_mask, token_type_ids = stacked(tokenizer, made)
     tensors = {"input_ids": input_ids, "attention_mask": attention_mask}
     return {**tensors, "token_type_ids": token_type_ids} if any(segments for _, segments in made) else tensors
 
 
 def stacked(tokenizer: Tokenizer, made: Sequence[Row]) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows as tensors, filled up to the longest."""
+    """Rows as tensors, padded to the longest."""
     input_ids, attention_mask = pad([ids for ids, _ in made], value=tokenizer.filler)
     token_type_ids, _ = pad([segments for _, segments in made], value=0)
     return input_ids, attention_mask, token_type_ids.to(torch.int64)

@@ -1,9 +1,9 @@
-"""Text to token ids and back, whatever the kind; kept on disk as the `tokenizer.json` of the `tokenizers` library.
+"""Text to token ids and back, for all kinds; stored as the `tokenizer.json` of the `tokenizers` library.
 
-The first four ids are the same for every tokenizer made here: 0 `<pad>`, 1 `<unk>`, 2 `<s>`, 3 `</s>`. Others have the
-special tokens that their files name (see `specials.py`), kept beside `tokenizer.json` in `tokenizer_config.json`.
-Either way special tokens come from code only: text that spells "</s>" is encoded as those four characters, so no input
-can end a sentence or hide a word. Here we differ from `transformers`, which takes such text for the special token.
+The first four ids are the same for every tokenizer made here: 0 `<pad>`, 1 `<unk>`, 2 `<s>`, 3 `</s>`. Other tokenizers
+have the special tokens that their files name (see `specials.py`), stored beside `tokenizer.json` in
+`tokenizer_config.json`. In both cases only code adds special tokens: text that spells "</s>" is encoded as those four
+characters, so no input can end a sentence or mask a word. `transformers` differs: it reads such text as special.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Offsets = list[tuple[int, int]]
 
 
 def kinds() -> tuple[str, ...]:
-    """The kinds of tokenizer there are, by the listing of `kinds/`."""
+    """The names of all kinds of tokenizers, from the listing of `kinds/`."""
     return lookup.names(_KINDS)
 
 
 def make_tokenizer(kind: str, lines: Iterable[str], **options: int | bool | str | None) -> Tokenizer:
-    """A tokenizer of that kind, learnt from the lines: `make_tokenizer("bpe", lines, vocab_size=8000)`.
+    """Train a tokenizer of that kind on the lines: `make_tokenizer("bpe", lines, vocab_size=8000)`.
 
-    One set of options serves every kind: those that this one does not ask for are left aside, as is None; what no kind
-    asks for is refused.
+    The same options serve every kind: options that this kind does not take are ignored, as is None; options that no
+    kind takes are refused.
     """
     if kind not in kinds():
         raise UnknownName("tokenizer", kind, kinds())
@@ -53,10 +53,10 @@ def make_tokenizer(kind: str, lines: Iterable[str], **options: int | bool | str 
 
 
 class Tokenizer:
-    """Wraps a trained `tokenizers.Tokenizer`; without `specials` it must hold our four in their places.
+    """Wraps a trained `tokenizers.Tokenizer`; without `specials` it must hold our four special tokens as ids 0 to 3.
 
-    Pieces with ids of `size` and above count as unknown: a sentencepiece model may hold pieces that the vocabulary of
-    its translation model lacks.
+    Ids of `size` and above are unknown: a sentencepiece model may hold pieces that the vocabulary of its translation
+    model lacks.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Tokenizer:
         self._ours = specials is None or (specials == OURS and names_ours)
         if self._ours:
             _check(inner, name)
-        # None of these three is what a caller of encode_batch asked for, and the first is not kept in the file.
+        # Callers of encode_batch want none of these three, and the first is not stored in the file.
         inner.encode_special_tokens = True
         inner.no_padding()
         inner.no_truncation()
@@ -113,17 +113,17 @@ class Tokenizer:
 
     @property
     def filler(self) -> int:
-        """What fills up the rows of a batch, where a mask hides it: pad, or what there is instead."""
+        """The id that pads rows where a mask hides it: pad, or a substitute if there is none."""
         return next((id for id in (self.specials.pad, self.specials.eos) if id is not None), 0)
 
     @property
     def begins(self) -> bool:
-        """Whether its file says that a text begins with bos, which `encode_batch` leaves to its caller."""
+        """Whether its file says that a text begins with bos; `encode_batch` leaves that to its caller."""
         with guarded("the tokenizer cannot encode", _REMEDY):
             return self.specials.bos is not None and self._inner.encode("a").ids[:1] == [self.specials.bos]
 
     def beginning(self) -> Tokenizer:
-        """The same, whose file says so."""
+        """A copy whose file says that a text begins with bos."""
         bos, inner = str(self._inner.id_to_token(self.bos)), tokenizers.Tokenizer.from_str(self._inner.to_str())
         inner.post_processor = processors.TemplateProcessing(
             single=f"{bos} $A", pair=f"{bos} $A {bos} $B", special_tokens=[(bos, self.bos)]
@@ -131,7 +131,7 @@ class Tokenizer:
         return Tokenizer(inner, self.specials, size=self.vocab_size, growth=self._growth)
 
     def ending(self) -> Tokenizer:
-        """The same, whose file says that a text ends with eos."""
+        """A copy whose file says that a text ends with eos."""
         eos, inner = str(self._inner.id_to_token(self.eos)), tokenizers.Tokenizer.from_str(self._inner.to_str())
         inner.post_processor = processors.TemplateProcessing(
             single=f"$A {eos}", pair=f"$A {eos} $B {eos}", special_tokens=[(eos, self.eos)]
@@ -139,36 +139,36 @@ class Tokenizer:
         return Tokenizer(inner, self.specials, size=self.vocab_size)
 
     def as_data(self) -> dict[str, Any]:
-        """What its file holds; the caller may change it."""
+        """The contents of its file, as a copy that the caller may change."""
         data: dict[str, Any] = json.loads(self._inner.to_str())
         return data
 
     def encode_batch(self, lines: Sequence[str]) -> list[list[int]]:
-        """The token ids of each line; no specials are added."""
+        """The token ids of each line, without special tokens."""
         self._check_lines(lines)
-        with guarded("the text cannot be encoded", "Give a list of str of valid Unicode, and a sound tokenizer."):
+        with guarded("the text cannot be encoded", "Give a list of str of valid Unicode, and an intact tokenizer."):
             encoded = self._inner.encode_batch_fast(list(lines), add_special_tokens=False)
             return [self._text_only(encoding.ids) for encoding in encoded]
 
     def offsets_batch(self, lines: Sequence[str]) -> list[Offsets]:
-        """For each token of `encode_batch`, from which character of its line to before which."""
+        """For each token of `encode_batch`, its first character in the line and the one after its last."""
         self._check_lines(lines)
-        with guarded("the text cannot be encoded", "Give a list of str of valid Unicode, and a sound tokenizer."):
+        with guarded("the text cannot be encoded", "Give a list of str of valid Unicode, and an intact tokenizer."):
             return [encoding.offsets for encoding in self._inner.encode_batch(list(lines), add_special_tokens=False)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text; specials are left out."""
+        """The text, without special tokens."""
         known = self._known(ids)
         with guarded("the tokens cannot be decoded", _REMEDY):
             return self._inner.decode(known, skip_special_tokens=True)
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """One label for each id, specials included; what does not show, such as a space or a line end, is spelt."""
+        """One label for each id, special tokens included; invisible characters, such as spaces, are spelt out."""
         pieces = [str(self._inner.id_to_token(i) or "") for i in self._known(ids)]
         return [_visible(_bytes.text(piece) if self._bytes else piece) for piece in pieces]
 
     def words(self, ids: Sequence[int]) -> list[tuple[str, list[int]]]:
-        """The words that the ids make up: of each its text and the places of its tokens, all in order."""
+        """The words that the ids form: the text of each and the indices of its tokens, in order."""
         known, labels = self._known(ids), self.tokens(ids)
         groups = self._word_marks.groups([str(self._inner.id_to_token(i) or "") for i in known])
         return [(self._word([known[n] for n in group], [labels[n] for n in group]), group) for group in groups]
@@ -178,7 +178,7 @@ class Tokenizer:
         return WordMarks.of(self._inner)
 
     def _word(self, ids: list[int], labels: list[str]) -> str:
-        """As text; what has none, such as a special token or a space by itself, by its labels."""
+        """The text of these ids, or their labels if they have no text, like a special token or a single space."""
         if self._word_marks == WordMarks():
             return labels[0]
         joined = "".join(labels)
@@ -187,16 +187,16 @@ class Tokenizer:
         return self.decode(ids).strip() or joined
 
     def save(self, path: str | Path) -> list[Path]:
-        """Write the file, whole or not at all, and beside it the names of its special tokens where they are not ours.
+        """Write the file, all or nothing, and beside it the names of its special tokens if they are not ours.
 
-        The files that were written.
+        Return the paths of the files.
         """
         path, beside = Path(path), _beside(path)
         texts = {path: self._inner.to_str(pretty=True)}
         if not self._ours:
             texts[beside] = json.dumps(self.described(), indent=2, ensure_ascii=False) + "\n"
         try:
-            beside.unlink(missing_ok=True)  # that of another tokenizer would be taken for this one's
+            beside.unlink(missing_ok=True)  # a file of another tokenizer would be read as this one's
             for place, text in texts.items():
                 with replacing(place) as file:
                     file.write(text.encode())
@@ -205,14 +205,14 @@ class Tokenizer:
         return list(texts)
 
     def described(self) -> dict[str, Any]:
-        """What a `tokenizer_config.json` says of it, in Hugging Face's words."""
+        """Its `tokenizer_config.json` for Hugging Face's libraries."""
         size = {"vocab_size": self.vocab_size} if self._spare else {}
         names = named(self._inner, self.specials)
         return {"tokenizer_class": "PreTrainedTokenizerFast", **names, **size, "clean_up_tokenization_spaces": False}
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
-        """Read what `save` wrote."""
+        """Read the files that `save` wrote."""
         path, beside = Path(path), _beside(Path(path))
         try:
             text = path.read_text(encoding="utf-8")
@@ -220,9 +220,9 @@ class Tokenizer:
         except (OSError, ValueError, RecursionError) as error:
             raise DataError(f"{path} cannot be read as a tokenizer", got=error, remedy=_REMEDY) from error
         if config is not None and not isinstance(config, dict):
-            raise DataError(f"{beside} is no mapping", got=type(config).__name__, remedy=_REMEDY)
+            raise DataError(f"{beside} is not a mapping", got=type(config).__name__, remedy=_REMEDY)
         growth = checked_growth(text, str(path))
-        with guarded(f"{path} is no usable tokenizer", _REMEDY):
+        with guarded(f"{path} is not a usable tokenizer", _REMEDY):
             inner = tokenizers.Tokenizer.from_str(text)
             if config is None:
                 return cls(inner, name=str(path), growth=growth)
@@ -232,13 +232,13 @@ class Tokenizer:
 
     def _check_lines(self, lines: Sequence[str]) -> None:
         if isinstance(lines, str):
-            raise UsageError("lines are given as a list", got="one str", remedy="Put it into a list.")
+            raise UsageError("lines must be a list", got="one str", remedy="Put it into a list.")
         if self._growth > 1:
             for line in lines:
                 check_length(line, self._growth, "a text")
 
     def _text_only(self, ids: list[int]) -> list[int]:
-        """Without spare pieces, or special tokens, which a foreign vocabulary may hold as if they were text."""
+        """Replace ids of spare pieces, and of special tokens that a foreign vocabulary treats as text."""
         if not self._spare and self._special_ids.isdisjoint(ids):
             return ids
         unk = self.specials.unk
@@ -259,10 +259,10 @@ def _beside(path: Path) -> Path:
 
 def _check(inner: tokenizers.Tokenizer, name: str) -> None:
     added = inner.get_added_tokens_decoder()
-    places = [str(added[i].content) if i in added and added[i].special else "(no special)" for i in range(4)]
+    places = [str(added[i].content) if i in added and added[i].special else "(not special)" for i in range(4)]
     if tuple(places) != SPECIALS:
         wanted = f"{', '.join(SPECIALS)} as tokens 0 to 3"
-        raise DataError(f"{name} is of another make", got=", ".join(places), expected=wanted, remedy=_REMEDY)
+        raise DataError(f"{name} was not made by regard", got=", ".join(places), expected=wanted, remedy=_REMEDY)
     if set(inner.get_vocab().values()) != set(range(inner.get_vocab_size())):
         raise DataError(f"{name} has gaps in its ids", expected="0, 1, 2, … for its tokens", remedy=_REMEDY)
 

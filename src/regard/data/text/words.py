@@ -1,13 +1,13 @@
-"""Which tokens make up a word, by the marks that a tokenizer puts on its pieces.
+"""Which tokens make up a word, by the markers that a tokenizer puts on its pieces.
 
-mark                         tokenizers
+marker                       tokenizers
 "##" inside a word           WordPiece
 "▁" or a space before it     sentencepiece, BPE with metaspace; byte-level BPE
-an ending, as "</w>"         BPE as Sennrich et al. (2016) wrote it
-none                         words and characters: each token stands for itself
+an ending, as "</w>"         BPE as in Sennrich et al. (2016)
+none                         words and characters: each token is a word
 
-Where marks are spaces, punctuation at the ends of a word is set apart: "horse." is "horse" and ".". Scripts that put no
-spaces between words, such as Chinese and Thai, keep their pieces.
+If the marker is a space, punctuation at the ends of a word is split off: "horse." is "horse" and ".". In scripts
+without spaces between words, such as Chinese and Thai, each piece is a word.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNSPACED = (
 
 @dataclass(frozen=True)
 class WordMarks:
-    """What the pieces of one tokenizer carry: at most one of these."""
+    """The marker of one tokenizer's pieces: at most one of these is set."""
 
     inside: str = ""
     after: str = ""
@@ -53,7 +53,7 @@ class WordMarks:
         return cls(spaces=_SPACE in json.dumps(state, ensure_ascii=False))
 
     def groups(self, pieces: Sequence[str]) -> list[list[int]]:
-        """The places of each word's pieces, in order."""
+        """The token indices of each word, in order."""
         if self.inside:
             return _grouped([not piece.startswith(self.inside) for piece in pieces])
         if not self.after and not self.spaces:
@@ -80,13 +80,13 @@ def _grouped(starts: Sequence[bool]) -> list[list[int]]:
 
 
 def _without_punctuation(group: list[int], texts: Sequence[str]) -> list[list[int]]:
-    """The punctuation before a word, the word, and the punctuation after it; a word of nothing else stays whole."""
+    """The punctuation before a word, the word, and the punctuation after it; pure punctuation stays whole."""
     words = [n for n, place in enumerate(group) if texts[place] and not _is_punctuation(texts[place])]
     if not words:
         return [group]
     first, last = words[0], words[-1] + 1
     if not any(texts[place] for place in group[:first]):
-        first = 0  # a space alone belongs to what follows it
+        first = 0  # a single space belongs to what follows it
     return [part for part in (group[:first], group[first:last], group[last:]) if part]
 
 
@@ -95,7 +95,7 @@ def _is_punctuation(text: str) -> bool:
 
 
 def _apart(before: str, sign: str) -> bool:
-    """Whether a piece that begins with `sign`, after one that ends with `before`, is a word of its own."""
+    """Whether a piece that begins with `sign`, after a piece that ends with `before`, begins a new word."""
     return (_is_unspaced(before) or _is_unspaced(sign)) and not unicodedata.category(sign).startswith("M")
 
 

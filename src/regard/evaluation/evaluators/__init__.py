@@ -1,9 +1,9 @@
-"""Numbers that a whole held-out set gives, one file an evaluator. A recipe chooses them by file name:
+"""Metrics over a whole held-out set, one file per evaluator. A recipe chooses them by file name:
 
     evaluation: [bleu, {name: chrf, beam: 4}]
 
-A file defines a class of its name: `directions` says what numbers it gives and which way each is better, `needs` what
-the held-out data must offer (see `HeldOut`), its fields are its options.
+A file defines a class with its name. `directions` gives its metrics and whether each should be high or low, `needs`
+what the held-out data must offer (see `HeldOut`). The fields of the class are its options.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Choice = str | dict[str, Any]
 
 
 class Evaluator(Config):
-    """One way to evaluate; its fields are its options in a recipe."""
+    """An evaluator; its fields are its options in a recipe."""
 
     directions: ClassVar[Mapping[str, Direction]]
     needs: ClassVar[tuple[str, ...]]
@@ -35,7 +35,7 @@ def names() -> tuple[str, ...]:
 
 
 def make_evaluator(choice: Choice) -> Evaluator:
-    """An evaluator by name, or by a mapping of its name and options."""
+    """An evaluator by name, or by a mapping with its name and options."""
     options = {"name": choice} if isinstance(choice, str) else dict(choice)
     name = options.pop("name", None)
     if name not in names():
@@ -50,7 +50,7 @@ def evaluators_for(
     known: Mapping[str, Direction],
     offers: Collection[str],
 ) -> list[Evaluator]:
-    """The chosen evaluators, and with them one that gives `metric` where neither they nor the task do (`known`)."""
+    """The chosen evaluators, plus one that gives `metric` if neither they nor the task do (`known`)."""
     for evaluator in chosen:
         if missing := [name for name in evaluator.needs if name not in offers]:
             raise ConfigError(

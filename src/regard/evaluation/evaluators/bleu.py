@@ -1,4 +1,4 @@
-"""BLEU of generated text (Papineni et al. 2002), as sacrebleu counts it."""
+"""BLEU of generated text (Papineni et al. 2002), by sacrebleu."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""chrF of generated text (Popović 2015), as sacrebleu counts it."""
+"""chrF of generated text (Popović 2015), by sacrebleu."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How right predicted classes are: accuracy, F1, Matthews' correlation."""
+"""Metrics of predicted classes: accuracy, F1, Matthews' correlation."""
 
 from __future__ import annotations
 

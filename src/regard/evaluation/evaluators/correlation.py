@@ -1,4 +1,4 @@
-"""How predicted numbers go with the wanted ones: Pearson's and Spearman's correlation."""
+"""Correlation of predicted numbers with the targets: Pearson's and Spearman's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The share of generated texts that are one of their references exactly."""
+"""The share of generated texts that equal one of their references."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""SQuAD's two numbers for answers that are spans of a text: exact match, and F1 of the shared words.
+"""SQuAD's two metrics for answers that are spans of a text: exact match, and F1 of the shared words.
 
-Where some questions have no answer, F1 is also given for those that have one and for the others.
+If some questions have no answer, F1 is also given separately for questions with and without an answer.
 """
 
 from __future__ import annotations

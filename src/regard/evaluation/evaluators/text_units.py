@@ -1,4 +1,4 @@
-"""What language models with other vocabularies can be compared by: perplexity per word, bits per character."""
+"""Metrics that compare language models with different vocabularies: perplexity per word, bits per character."""
 
 from __future__ import annotations
 

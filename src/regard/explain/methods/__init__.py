@@ -1,1 +1,1 @@
-"""One file a method."""
+"""One file per method."""

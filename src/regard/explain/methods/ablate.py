@@ -1,8 +1,8 @@
-"""Heads switched off, one at a time: which of them does the answer need? (Michel et al. 2019)
+"""Head ablation: switch off heads one at a time and see which of them the answer needs (Michel et al. 2019).
 
-A head that is off adds nothing: its context is zero before the heads are joined. All heads of a site are tried in one
-run, on copies of the row. The effect is the change of the answer's score (a log-probability: minus the change of the
-loss); a model without an answer is measured by how far its last states move.
+A head that is off contributes nothing: its context is set to zero before the heads are joined. All heads of a site are
+tried in one run, on copies of the row. The effect is the change of the answer's score (a log-probability, so minus the
+change of the loss). For a model without an answer it is how far the last states move.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOOKS_AT = "trace"
 
 
 def ablate(trace: Trace, *, sites: str = "*", row: int = 0, most: int = 10) -> Result:
-    """Each head off in turn: the change of the answer's log-probability (or of the last states)."""
+    """Switch off each head in turn: the change of the answer's log-probability (or of the last states)."""
     subject, matching_sites, title = (
         trace.live(),
         chosen(trace, sites),
@@ -40,7 +40,7 @@ def ablate(trace: Trace, *, sites: str = "*", row: int = 0, most: int = 10) -> R
         ((float(value), name, head) for name, values in effects.items() for head, value in enumerate(values)),
         key=lambda entry: -abs(entry[0]),
     )
-    what = "log p of the answer" if subject.score is not None else "place of the last states (relative)"
+    what = "log p of the answer" if subject.score is not None else "position of the last states (relative)"
     panels: list[Panel] = [
         Matrix(f"Change of {what}", list(effects), [str(head) for head in range(width)], grid, diverging=True),
         Table(
@@ -60,13 +60,13 @@ def ablate(trace: Trace, *, sites: str = "*", row: int = 0, most: int = 10) -> R
 
 @torch.no_grad()
 def effect(subject: Subject, site: str, n_heads: int, row: int = 0, layers: list[str] | None = None) -> Tensor:
-    """What switching off each head of a site changes [H]: score without it − score with all."""
+    """The change when each head of a site is off [H]: score without it − score with all."""
     copies = subject.repeated(n_heads + 1, row)  # the last copy keeps all its heads
     keep = torch.ones(n_heads + 1, n_heads, 1, 1)
     keep[torch.arange(n_heads), torch.arange(n_heads)] = 0
 
     def switch(_: str, context: Tensor) -> Tensor:
-        rows = called.seen[-1].axes.rows  # an input may have several rows, which lose their heads together
+        rows = called.seen[-1].axes.rows  # if an input has several rows, their heads are switched off together
         return context * (keep if rows is None else keep[rows]).to(context.dtype)
 
     with taps.watch(site, weights=False, hidden=False) as called, taps.alter({site: switch}):

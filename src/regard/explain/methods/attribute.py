@@ -1,4 +1,4 @@
-"""Where a state or an answer comes from.
+"""Which inputs a hidden state or an answer comes from.
 
 hidden token attribution (Brunner et al. 2020), of hidden state c_j at layer l to input vector x_i:
 
@@ -9,14 +9,14 @@ hidden token attribution (Brunner et al. 2020), of hidden state c_j at layer l t
 of the answer (a log-probability, see `Subject.score`) to input vector x_i:
 
     gradient    ∂y/∂x_i · (x_i − b)               gradient × input (b is the baseline)
-    integrated  ∫ ∂y/∂x along the way from b to x, times x − b (Sundararajan et al. 2017); its parts should sum to
-                y(x) − y(b), and by how much they do not is said (completeness)
+    integrated  ∫ ∂y/∂x on the line from b to x, times x − b (Sundararajan et al. 2017); its parts should sum to
+                y(x) − y(b), and the result reports the difference (completeness)
     occlusion   y(x) − y(x with x_i replaced by b)
 
-x is what enters the first block: embedding, position and what else the model adds. The baseline b is the mean over the
-row's vectors, which says nothing of any token, or the zero vector. Zero is the custom, and wrong for models that begin
-with a norm: there the output does not change along the way from x to zero and jumps at its end, so that integrated
-gradients are not complete.
+x is the input of the first block: embedding, position and anything else the model adds. The baseline b is the mean of
+the row's vectors, which carries no information about single tokens, or the zero vector. Zero is usual, but wrong for
+models that begin with a norm: their output does not change on the line from x to zero and jumps at its end, so that
+integrated gradients are not complete.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def attribute(
     if how in ANSWER:
         return _of_answer(trace, how, row, steps, baseline)
     if how == "probes" and probes < 1:
-        raise UsageError("the estimate needs probes", got=probes, expected="1 or more")
+        raise UsageError("probes must be positive", got=probes, expected="1 or more")
     names, count = [pick(trace, layer)] if layer != "all" else trace.layers(), None if how == "exact" else probes
-    if layer == "all" and inputs in trace.hidden:  # what comes before it does not depend on it
+    if layer == "all" and inputs in trace.hidden:  # earlier layers do not depend on these inputs
         names = [name for name in list(trace.hidden)[list(trace.hidden).index(inputs) + 1 :] if name in names]
     known: dict[str, Any] = {}
     by_layer = {
@@ -83,7 +83,7 @@ def attributed(
     plain: bool = False,
     known: dict[str, Any] | None = None,
 ) -> Moved:
-    """Squared Jacobian norms of one layer's states by the input vectors."""
+    """Squared Jacobian norms of one layer's states with respect to the input vectors."""
     entry = inputs or input_of(trace, layer)
     if entry not in trace.hidden:
         raise UnknownName("input", entry, [name for name in trace.hidden if name.endswith(".input")])
@@ -125,7 +125,7 @@ def _of_states(trace: Trace, by_layer: Mapping[str, Moved], inputs: str | None, 
     note = "rows: states, columns: input tokens; each row sums to one"
     others = [name for name in trace.hidden if name.endswith(".input") and name != entry]
     if others and last.startswith("decoder"):
-        note += f"; what came from the other side: --inputs {others[0]}"
+        note += f"; for contributions of the other side: --inputs {others[0]}"
     values = numbers(picture.kinds["attribution"][0])
     whole = Matrix(f"Contributions to {last}", picture.rows, picture.columns, values, note=note)
     title = f"Contributions to {picture.rows[0]} of {last}"
@@ -159,7 +159,7 @@ def _statements(by_layer: Mapping[str, Moved], data: Mapping[str, Any], how: str
         ]
         statements.append(
             f"Estimated with random probes: squared norms are known to ±{max(spread):.1%} (standard error, mean); "
-            "--how exact leaves no doubt."
+            "--how exact computes them exactly."
         )
     return statements
 
@@ -168,7 +168,7 @@ def _of_answer(trace: Trace, how: str, row: int, steps: int, baseline: str) -> R
     if baseline not in ("zero", "mean"):
         raise UnknownName("baseline", baseline, ("zero", "mean"))
     if steps < 1:
-        raise UsageError("integrated gradients need steps", got=steps, expected="1 or more")
+        raise UsageError("steps must be positive", got=steps, expected="1 or more")
     subject = trace.live()
     entries = {name: x[row] for name, x in trace.hidden.items() if name.endswith(".input")}
     bases = {name: _base(x, baseline, len(labels_of(trace, name, row))) for name, x in entries.items()}
@@ -177,7 +177,7 @@ def _of_answer(trace: Trace, how: str, row: int, steps: int, baseline: str) -> R
     with torch.no_grad():
         whole, empty = (float(_scores(subject, row, {k: v[None] for k, v in at.items()})[0]) for at in (entries, bases))
     panels: list[Panel] = []
-    note = "above zero: speaks for the answer; below: against it"
+    note = "above zero: evidence for the answer; below: against it"
     data: dict[str, Any] = {"how": how, "score": whole, "score_of_baseline": empty, "output": trace.output}
     for name, part in parts.items():
         labels = labels_of(trace, name, row)
@@ -186,15 +186,15 @@ def _of_answer(trace: Trace, how: str, row: int, steps: int, baseline: str) -> R
         title = f"{_NAMES[how]} of the answer" + (f", {name.split('.')[0]}" if len(parts) > 1 else "")
         words = Words(title, labels, values, note=note)
         panels += pictured(trace, trace.side_of(name), title, part, diverging=True, note=note) or [words]
-    score = f"The answer's score is {whole:.3f}; where every token is the baseline ({baseline}) it is {empty:.3f}."
+    score = f"The answer's score is {whole:.3f}; with the baseline ({baseline}) for every token it is {empty:.3f}."
     statements = [*answered(trace, row), score.replace("-", "−")]
     if how == "integrated":
         total = sum(float(part.double().sum()) for part in parts.values())
         data["completeness_error"] = total - (whole - empty)
         error = abs(data["completeness_error"])
-        statements.append(f"The parts sum to {total:.4f}, {error:.1e} off the difference (completeness).")
+        statements.append(f"The parts sum to {total:.4f}, {error:.1e} off the change of the score (completeness).")
         if error > 0.05 * abs(whole - empty):
-            statements.append(f"That is much: take more steps than {steps} (--steps).")
+            statements.append(f"This error is large: use more than {steps} steps (--steps).")
     title = f"Attribution of the answer of {trace.model}: {looked_at(trace, row)}"
     return Result("attribute", title, panels, statements, data)
 
@@ -204,7 +204,7 @@ def _base(x: Tensor, baseline: str, length: int) -> Tensor:
 
 
 def _scores(subject: Subject, row: int, at: Mapping[str, Tensor]) -> Tensor:
-    """The answer's score [N] where vectors [N,T,D] enter the model."""
+    """The answer's score [N] for input vectors [N,T,D]."""
     copies = len(next(iter(at.values())))
     with taps.alter({name: lambda _, __, x=x: x for name, x in at.items()}):  # type: ignore[misc]
         return subject.repeated(copies, row).scores()
@@ -231,7 +231,7 @@ def _gradient(
 def _integrated(
     subject: Subject, row: int, x: Mapping[str, Tensor], base: Mapping[str, Tensor], steps: int
 ) -> dict[str, Tensor]:
-    """Gauss–Legendre points along the straight line, a batch of them at once."""
+    """Gauss–Legendre points on the straight line, in batches."""
     points, weights = (torch.from_numpy(part).float() for part in np.polynomial.legendre.leggauss(steps))
     places, weights = (points + 1) / 2, weights / 2
     total = {name: torch.zeros_like(states) for name, states in x.items()}

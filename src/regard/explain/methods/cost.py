@@ -1,17 +1,17 @@
-"""What attention and recurrence cost over the length n: seconds and memory, measured, and where they cross.
+"""The cost of attention and recurrence over the length n: measured seconds and memory, and where they cross.
 
-Counted in multiplications, self-attention is n²·d and a recurrent layer n·d² (Vaswani et al. 2017, table 1): equal at
-n = d. Measured are five layers that read [1, n, d] and write the same shape:
+In multiplications, self-attention costs n²·d and a recurrent layer n·d² (Vaswani et al. 2017, table 1): equal at n = d.
+Five layers that map [1, n, d] to the same shape are measured:
 
-    explicit attention      softmax(x xᵀ / √d) x, so that the n × n matrix really is made
+    explicit attention      softmax(x xᵀ / √d) x, with the n × n matrix in memory
     fused attention         the same by torch's kernel, which never holds that matrix
     elman, gru, lstm        torch's recurrent networks of width d
 
-One head and no projections: those cost n·d² in every kind of layer and would only hide what differs. Each time is the
-median of repeats that go round the layers in turn, so that a busy moment of the machine hits all of them. On a CPU
-torch hands the LSTM to a library (oneDNN) in one call and runs the other two step by step, which shows. Memory is the
-largest sum of bytes that torch held at one time during a call, as its profiler saw each block come and go; the input
-and the weights were there before and are not counted.
+There is one head and there are no projections, which cost n·d² in every kind of layer and would only hide the
+differences. Each time is the median of repeats that alternate between the layers, so that a busy moment of the machine
+affects all of them. On a CPU torch runs the LSTM in one library call (oneDNN) and the other two step by step, which
+shows. Memory is the largest number of bytes that torch held at one time during a call, by its profiler's record of
+allocations; the input and the weights existed before and are not counted.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def cost(
 
 
 def power(lengths: list[int], values: list[float]) -> float:
-    """The exponent of n by least squares in logarithms, over the upper half of the lengths: below it, the time of a
-    call itself is most of what is measured."""
+    """The exponent of n by least squares in logarithms, over the upper half of the lengths: for shorter inputs the
+    overhead of a call dominates."""
     start = min(len(lengths) // 2, len(lengths) - 2)
     x = [math.log(n) for n in lengths[start:]]
     y = [math.log(value) for value in values[start:]]
@@ -115,8 +115,8 @@ def power(lengths: list[int], values: list[float]) -> float:
 
 
 def crossing(lengths: list[int], rising: list[float], other: list[float]) -> float | None:
-    """The n from which on `rising` stays above `other`, between two measured lengths on straight lines in logarithms;
-    None where it never does."""
+    """The n from which `rising` stays above `other`, interpolated linearly in logarithms between measured lengths; None
+    if it never does."""
     gap = [math.log(above / below) for above, below in zip(rising, other, strict=True)]
     if gap[-1] <= 0:
         return None
@@ -134,7 +134,7 @@ def _check(d_model: int, longest: int, repeats: int, threads: int) -> None:
         )
     if longest < 4 * _FIRST:
         raise UsageError(
-            "too short to see how the cost grows",
+            "too short to measure how the cost grows",
             got=f"longest {longest}",
             expected=f"at least {4 * _FIRST}",
             remedy="Give a larger longest.",
@@ -179,7 +179,7 @@ def _call(layer: Callable[[Tensor], Tensor], x: Tensor, backward: bool) -> Calla
 
 
 def _seconds(calls: Calls, repeats: int) -> dict[tuple[str, int], float]:
-    """Medians. Short calls are made several times in a row, so that clocks and cold caches do not count."""
+    """Medians. Short calls are repeated in a row, so that clock resolution and cold caches do not matter."""
     rows = {name: max(1, min(_MOST_IN_A_ROW, int(_ENOUGH / _timed(call, 1)))) for name, call in calls.items()}
     times: dict[tuple[str, int], list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
@@ -197,7 +197,7 @@ def _timed(call: Callable[[], object], times: int) -> float:
 
 
 def _peaks(calls: Calls) -> dict[tuple[str, int], float]:
-    """The largest sum of blocks held at one time in each call, from the profiler's record of every block."""
+    """The largest number of bytes held at one time in each call, from the profiler's record of allocations."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler announces itself on the terminal otherwise
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         for (name, n), call in calls.items():
@@ -243,7 +243,7 @@ def _table(
         row: list[str | float | int | None] = [name, *(round(1e3 * times[name][i], 4) for i in at)]
         row += [f"n^{powers[name]['time']:.2f}", *(round(memory[name][i] / 1e3, 1) for i in at)]
         rows.append([*row, f"n^{powers[name]['memory']:.2f}"])
-    return Table("Cost", [*columns, "memory"], rows, note="n^…: as which power of n it grows")
+    return Table("Cost", [*columns, "memory"], rows, note="n^…: the power of n with which it grows")
 
 
 def _statements(

@@ -1,16 +1,16 @@
 """Effective attention (Brunner et al. 2020, On Identifiability in Transformers).
 
-What a head adds to the output is A·T with T = V·H: the values V through the head's slice H of the output projection.
-A splits into a part in the left null space of T, which cannot be seen in the output, and the rest:
+A head adds A·T to the output, with T = V·H: the values V times the head's slice H of the output projection. A splits
+into a part in the left null space of T, which has no effect on the output, and the rest:
 
     A = A∥ + A⊥        A∥·T = 0        A⊥·T = A·T
 
 A⊥ is the effective attention. The null space of a row that sees n keys has dimension n − rank(T) ≥ n − d_head, so short
-rows have none and A⊥ = A. Rows of A⊥ may be negative and need not sum to one: it is said where they do not.
-Where a mask hides keys, a row's null space is that of the keys that it sees (`_nullspace`).
+rows have none and A⊥ = A. Rows of A⊥ may be negative and need not sum to one; the result reports where this happens.
+If a mask hides keys, a row's null space is that of the keys that it sees (`nullspace`).
 
-Where we differ: the paper's T includes no output bias, nor does ours; a recurrent decoder has no output projection of
-its own, so there T is the values.
+Like the paper's T, ours does not include the output bias. A recurrent decoder has no output projection of its own, so
+its T is the values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NEEDS = {"value_path": True}
 
 
 def effective(trace: Trace, *, sites: str = "*", head: int | None = None, row: int = 0) -> Result:
-    """A⊥ of every head beside A, the null space's dimension, and how far both agree."""
+    """A⊥ of every head beside A, the dimension of the null space, and how much they agree."""
     facts, explorer, sides = dict[str, dict[str, Any]](), dict[str, HeadSite](), dict[str, str]()
     for look in looked(trace, sites, row):
         effective_HQK, null_HQ = _effective(look)
@@ -50,15 +50,15 @@ def effective(trace: Trace, *, sites: str = "*", head: int | None = None, row: i
 
 
 def effective_weights(trace: Trace, site: str, row: int = 0) -> tuple[Tensor, Tensor]:
-    """A⊥ of one row of the trace [H,Q,K], and each query's null space's dimension [H,Q]."""
+    """A⊥ of one row of the trace [H,Q,K], and the dimension of each query's null space [H,Q]."""
     looks = trace.looks(site, row)
     if len(looks) != 1:
-        raise UsageError(f"{site} looked {len(looks)} times for this input", remedy="Use effective(trace, sites=…).")
+        raise UsageError(f"{site} has {len(looks)} rows for this input", remedy="Use effective(trace, sites=…).")
     return _effective(looks[0])
 
 
 def _effective(look: Look) -> tuple[Tensor, Tensor]:
-    """The same of one look. Calls with values of their own have a T each, and so a null space each."""
+    """The same for one look. Calls with different values each have their own T, and so their own null space."""
     if look.site.path is None:
         raise UsageError(f"T of {look.site.name} was not recorded", remedy="Trace with value_path=True.")
     allowed = look.allowed
@@ -72,7 +72,7 @@ def _effective(look: Look) -> tuple[Tensor, Tensor]:
 
 
 def _paths(look: Look) -> Iterator[tuple[slice, Tensor]]:
-    """The queries of each T, and its path [H,K,E]."""
+    """The queries that share each T, and its path [H,K,E]."""
     path, calls = look.site.path, look.site.calls
     assert path is not None
     n_keys, n_queries = len(look.keys), len(look.queries)
@@ -104,7 +104,7 @@ def _facts(look: Look, part: Tensor, null: Tensor) -> dict[str, Any]:
 
 
 def correlation(first: Tensor, second: Tensor) -> Tensor:
-    """Pearson's r of two maps [H,Q,K] over the entries where either is not zero [H]."""
+    """Pearson's r of two maps [H,Q,K], over entries where either is not zero [H]."""
     correlations = []
     for a, b in zip(first.flatten(1), second.flatten(1), strict=True):
         seen = (a != 0) | (b != 0)
@@ -122,7 +122,7 @@ def _pictures(
     sides: dict[str, str],
     head: int | None,
 ) -> list[Panel]:
-    """Of the site where both differ most; one picture where they are the same."""
+    """Pictures of the site where A and A⊥ differ most; one picture if they are equal."""
     name = min(facts, key=lambda site: _mean(facts[site]["correlation"]) if max(facts[site]["null_dimension"]) else 1.0)
     site = explorer[name]
     raw, part = site.kinds["raw"], site.kinds["effective"]
@@ -178,6 +178,6 @@ def _statements(facts: dict[str, dict[str, Any]]) -> list[str]:
     if negative or unequal:
         statements.append(
             f"Rows of A⊥ are negative somewhere in {negative} heads and do not keep their sum in {unequal}: "
-            "it is no distribution."
+            "it is not a distribution."
         )
     return [*statements, exact]

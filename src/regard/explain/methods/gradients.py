@@ -1,8 +1,8 @@
-"""Gradient flow: how strongly a state still depends on what was read long before (Bengio et al. 1994, Hochreiter 1998).
+"""Gradient flow: how strongly a state depends on inputs far away (Bengio et al. 1994, Hochreiter 1998).
 
-‖∂h_t/∂x_s‖ against the distance |t − s|, the mean over all pairs at that distance, for any model: an Elman network's
-falls or grows by a factor a step, which is fitted as the slope of its logarithm; gates and attention are there to
-change that. `--untrained` puts the same model with new random weights beside it.
+‖∂h_t/∂x_s‖ against the distance |t − s|, as the mean over all pairs at that distance, for any model. In an Elman
+network it falls or grows by a factor per step, which is fitted as the slope of its logarithm; gates and attention are
+meant to change that. `--untrained` adds the same model with new random weights.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ LOOKS_AT = "trace"
 def gradients(
     trace: Trace, *, layer: str | None = None, row: int = 0, probes: int = 32, untrained: bool = True, seed: int = 0
 ) -> Result:
-    """‖∂h_t/∂x_s‖ by distance, of the model and of the same model untrained."""
+    """‖∂h_t/∂x_s‖ by distance, for the model and the same model untrained."""
     traces = {"trained": trace}
     if untrained:
         fresh = trace.live().untrained
         if fresh is None:
-            raise UsageError("this model cannot be made anew", remedy="Use --untrained false.")
+            raise UsageError("this model cannot be made again with random weights", remedy="Use --untrained false.")
         traces["untrained"] = record(fresh(seed), weights=False)
     return compare(traces, layer=layer, row=row, probes=probes, seed=seed)
 
@@ -38,9 +38,9 @@ def gradients(
 def compare(
     traces: Mapping[str, Trace], *, layer: str | None = None, row: int = 0, probes: int = 32, seed: int = 0
 ) -> Result:
-    """Several models' gradient flow side by side, by name."""
+    """The gradient flow of several models, by name."""
     if probes < 1:
-        raise UsageError("the estimate needs probes", got=probes, expected="1 or more")
+        raise UsageError("probes must be positive", got=probes, expected="1 or more")
     data: dict[str, Any] = {}
     for name, trace in traces.items():
         stack = "encoder" if trace.layers("encoder") else "decoder"
@@ -65,7 +65,7 @@ def compare(
         f"Gradient flow: {looked_at(first, row)}",
         [
             Curves("‖∂h_t/∂x_s‖ by distance", "distance |t − s|", "norm", series, log_y=True),
-            Table("Factor a step", ["", "model", "layer", "at distance 0", "at the longest", "factor a step"], rows),
+            Table("Factor per step", ["", "model", "layer", "at distance 0", "at the longest", "factor"], rows),
         ],
         [_statement(name, curve) for name, curve in data.items()],
         data,
@@ -73,7 +73,7 @@ def compare(
 
 
 def by_distance(norms: torch.Tensor) -> dict[str, Any]:
-    """Mean norm at each distance, and the factor by which it changes a step (from distance 1 on)."""
+    """The mean norm at each distance, and its factor per step (from distance 1 on)."""
     places = torch.arange(norms.shape[0])
     gap = (places[:, None] - torch.arange(norms.shape[1])).abs()
     seen = norms > 0
@@ -93,4 +93,4 @@ def by_distance(norms: torch.Tensor) -> dict[str, Any]:
 def _statement(name: str, curve: Mapping[str, Any]) -> str:
     factor = curve["factor"]
     word = "vanishes" if factor < 0.97 else "explodes" if factor > 1.03 else "keeps its size"
-    return f"{name}: the gradient {word} ({factor:.3f} a step at {curve['layer']})."
+    return f"{name}: the gradient {word} ({factor:.3f} per step at {curve['layer']})."

@@ -1,15 +1,15 @@
-"""Token identifiability (Brunner et al. 2020): can a token still be told from its hidden state in layer l?
+"""Token identifiability (Brunner et al. 2020): can a token be recovered from its hidden state in layer l?
 
-A map ĝ_l is trained to lead from the hidden state c_i^l of token i back to its input embedding x_i. A token of a
-sentence that ĝ has not seen is recovered when the nearest neighbour of ĝ_l(c_i^l) is its own
+A map ĝ_l is trained to map the hidden state c_i^l of token i back to its input embedding x_i. A token of a sentence
+that ĝ has not seen is recovered if its own embedding is the nearest neighbour of ĝ_l(c_i^l)
 
-    sequence      among the embeddings x_1 … x_n that its sentence entered the first layer with, positions included
+    sequence      among the embeddings x_1 … x_n that the first layer received for its sentence, positions included
     vocabulary    among the token embeddings of the whole vocabulary (ĝ is then trained towards those)
 
-by cosine, L1 or L2. The map is linear (ridge), or an MLP, or none at all: c compared with x as it is, which is always
-given beside the others. Both maps are trained on the squared error, as `_inverse` says.
+by cosine, L1 or L2. The map is linear (ridge), an MLP, or none: c is compared with x directly, which is always reported
+too. Both maps are trained on the squared error, as `inverse` describes.
 
-Sentences are divided into training and test, never tokens.
+Sentences are split into training and test, never tokens.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAPS, AMONG = ("none", "linear", "mlp"), ("sequence", "vocabulary")
 _WHERE = {"sequence": "within the sentence", "vocabulary": "within the vocabulary"}
 
 Key = tuple[str, str, str, str]
-"""Among what, by which map, by which distance, in which layer."""
+"""Candidates, map, distance, layer."""
 
 
 def identify(
@@ -49,11 +49,11 @@ def identify(
     width: int | None = None,
     seed: int = 0,
 ) -> Result:
-    """The share of tokens that each layer's states still identify.
+    """The share of tokens that the states of each layer identify.
 
-    `layers` is a side (`encoder`, `decoder`) or names of layers with commas between; by default all layers of the first
+    `layers` is a side (`encoder`, `decoder`) or layer names separated by commas; by default all layers of the first
     side. `map`: linear, mlp, none or all. `distance`: cosine, l1, l2 or all. `among`: sequence, vocabulary or both.
-    `epochs` at most and hidden `width` (twice the model's) are those of the MLP.
+    `epochs` (at most) and hidden `width` (by default twice the model's) are for the MLP.
     """
     maps = list(dict.fromkeys(["none", *_asked("map", map, MAPS, "all")]))
     distances = _asked("distance", distance, DISTANCES, "all")
@@ -61,8 +61,8 @@ def identify(
     tokens = sample(trace, layers)
     if tokens.vocabulary_VD is None and among == "vocabulary":
         raise UsageError(
-            f"there are no token embeddings to look among on the side of the {tokens.side}",
-            remedy="Give the model and texts instead of a file; or look within the sequence: among=sequence.",
+            f"the {tokens.side} side has no token embeddings to search",
+            remedy="Give the model and texts instead of a file, or search within the sequence: among=sequence.",
         )
     if tokens.vocabulary_VD is None:
         wanted = ["sequence"]
@@ -104,7 +104,7 @@ def _fitted(
     width: int | None,
     seed: int,
 ) -> _inverse.Map | None:
-    """The map from states to targets; None where states and targets cannot be compared without one."""
+    """The map from states to targets; None if states and targets cannot be compared without one."""
     if kind == "none":
         return (lambda x: x) if states[0].shape[-1] == targets[0].shape[-1] else None
     train, held = (
@@ -117,7 +117,7 @@ def _fitted(
 
 
 def _recovered(tokens: Sample, rows: list[int], guesses: list[Tensor], where: str, by: str) -> int:
-    """How many tokens of the rows have their own embedding as nearest neighbour."""
+    """The number of tokens whose own embedding is the nearest neighbour."""
     if where == "vocabulary":
         assert tokens.ids is not None
         assert tokens.vocabulary_VD is not None
@@ -126,13 +126,13 @@ def _recovered(tokens: Sample, rows: list[int], guesses: list[Tensor], where: st
     hits = 0
     for row, guesses_TD in zip(rows, guesses, strict=True):
         own_TD = tokens.inputs[row]
-        # A token that enters with the very same vector at another place cannot be told from it, and need not be.
+        # Equal input vectors at other positions cannot be told apart, so they count as right.
         hits += int((own_TD[nearest(guesses_TD, own_TD, by)] == own_TD).all(-1).sum())
     return hits
 
 
 def _chance(tokens: Sample, rows: list[int]) -> dict[str, float]:
-    """The share that is recovered by guessing any place of the sentence, any token, or always the commonest token."""
+    """The share recovered by guessing any position of the sentence, any token, or always the commonest token."""
     count = sum(len(tokens.inputs[row]) for row in rows)
     alike = [tokens.inputs[row].unique(dim=0, return_counts=True)[1].double() for row in rows]
     chance = {"sequence": sum((k.square().sum() / k.sum()).item() for k in alike) / count}
@@ -158,7 +158,7 @@ def _result(tokens: Sample, parts: Division, hits: dict[Key, int], asked: str) -
             {"layer": layer, "among": where, "map": kind, "distance": by, "recovered": hit, "tokens": count,
              "share": hit / count, "interval": [low, high]}
         )  # fmt: skip
-    note = "from … to: 95 % interval (Wilson), which takes tokens as independent; those of a sentence are not quite"
+    note = "from … to: 95 % interval (Wilson), which assumes independent tokens; in a sentence they are not quite"
     columns = ["layer", "among", "map", "distance", "recovered %", "from", "to"]
     panels.append(Table("Tokens recovered", columns, rows, note=note))
     data: dict[str, Any] = {
@@ -169,7 +169,7 @@ def _result(tokens: Sample, parts: Division, hits: dict[Key, int], asked: str) -
         "shares": exact,
     }
     statements = _statements(tokens, parts, hits, count, chance, asked)
-    return Result("identify", "Can tokens be told from their hidden states?", panels, statements, data)
+    return Result("identify", "Can tokens be recovered from their hidden states?", panels, statements, data)
 
 
 def _curves(tokens: Sample, hits: dict[Key, int], where: str, count: int, chance: float) -> Curves:
@@ -193,7 +193,7 @@ def _statements(
     statements = [f"Trained on {n_train} sentences, tested on {len(parts.test)} others with {count} tokens."]
     if asked == "both" and tokens.vocabulary_VD is None:
         statements.append(
-            "This trace has no token embeddings for this side: tokens were looked for in their sentence only."
+            "This trace has no token embeddings for this side: tokens were searched in their sentence only."
         )
     last = list(tokens.layers)[-1]
     for where in dict.fromkeys(key[0] for key in hits):

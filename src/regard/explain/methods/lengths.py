@@ -1,12 +1,12 @@
-"""How a language model reads on past the length it was trained with: loss against position.
+"""How well a language model reads past the length it was trained with: loss against position.
 
-A causal model's loss at position p depends on the p tokens before it only, so one window of the longest length holds
-every shorter one: the text is cut into windows, all are scored once, and losses are averaged by position. What the
-position scheme can do shows past the trained length: learned positions end there; sinusoidal and rotary ones go on
-with values never seen in training; relative ones and ALiBi meet only distances that they clip or weigh down (Press et
-al. 2022, Train Short, Test Long).
+A causal model's loss at position p depends only on the p tokens before it, so one window of the longest length contains
+every shorter one: the text is cut into windows, each is scored once, and losses are averaged by position. Position
+schemes differ past the trained length: learned positions end there; sinusoidal and rotary positions take values never
+seen in training; relative positions and ALiBi only meet distances that they clip or give little weight (Press et al.
+2022, Train Short, Test Long).
 
-Standard errors are over windows. Positions are averaged in buckets, none of which lies across the trained length.
+Standard errors are over windows. Positions are averaged in buckets; no bucket spans the trained length.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _LOGITS = 2**27
 
 @dataclass(frozen=True)
 class Losses:
-    """Nats a token [W,P] of one model: windows × positions; position p has read p tokens, from 1 on."""
+    """Nats per token [W,P] of one model: windows × positions; at position p the model has read p tokens, p ≥ 1."""
 
     name: str
     scheme: str
     trained: int
     limit: int | None
-    """The last position that the model has; None: no end."""
+    """The model's last position; None: no limit."""
     loss_WP: Tensor
 
     @property
@@ -47,7 +47,7 @@ class Losses:
         return self.loss_WP.shape[1]
 
     def over(self, first: int, last: int) -> tuple[float, float] | None:
-        """Mean and standard error over positions first … last, as far as they are reached."""
+        """Mean and standard error over positions first … last, as far as the model reaches."""
         part_WP = self.loss_WP[:, first - 1 : last]
         return _mean(part_WP.mean(1)) if part_WP.shape[1] else None
 
@@ -61,9 +61,9 @@ def lengths(
     windows: int = 64,
     points: int = 32,
 ) -> Result:
-    """Loss by position up to `longest` tokens (4 × the trained length) over `windows` stretches of the text file.
+    """Loss by position up to `longest` tokens (by default 4 × the trained length) over `windows` parts of the file.
 
-    `trained` is the length that the model was trained with: by default its configured longest input.
+    `trained` is the length that the model was trained with, by default its configured longest input.
     """
     check_language_model(model, "lengths")
     return compare({_scheme(model): model}, text=text, longest=longest, trained=trained, windows=windows, points=points)
@@ -78,7 +78,7 @@ def compare(
     windows: int = 64,
     points: int = 32,
 ) -> Result:
-    """The same for several models, by name, in one figure: one for each position scheme."""
+    """The same for several models, by name, in one figure, for example one for each position scheme."""
     if not models:
         raise UsageError("no models to compare", remedy="Give one or more by name.")
     for model in models.values():
@@ -111,15 +111,15 @@ def losses(model: Any, rows_WT: Tensor) -> Tensor:
 
 
 def edges(trained: int, longest: int, points: int, reached: int) -> list[tuple[int, int]]:
-    """First and last position of each bucket: of one width that divides the trained length, at least `points` of them
-    up to the longest; they end where the model does."""
+    """First and last position of each bucket. All have one width that divides the trained length, with at least
+    `points` buckets up to the longest; they end where the model's positions end."""
     widest = max(1, longest // points)
     width = max(size for size in range(1, min(widest, trained) + 1) if trained % size == 0)
     return [(first, min(first + width - 1, reached)) for first in range(1, reached + 1, width)]
 
 
 def _rows(begin: list[int], ids: list[int], longest: int, windows: int, path: str) -> Tensor:
-    """[W, longest + 1]: stretches that do not overlap, spread evenly over the text."""
+    """[W, longest + 1]: windows that do not overlap, spread evenly over the text."""
     size = longest + 1 - len(begin)
     count = min(windows, len(ids) // size)
     if count < 1:
@@ -142,7 +142,7 @@ def _trained(model: Any, given: int | None) -> int:
 
 
 def _scheme(model: Any) -> str:
-    """The name of the position scheme: stated in the configuration, or the rotary one of the Llama family."""
+    """The name of the position scheme: from the configuration, or the rotary scheme of the Llama family."""
     name = getattr(model.config, "position", None)
     scaling = getattr(model.config, "scaling", "none")
     return str(name) if name is not None else "rotary" + ("" if scaling in (None, "none") else f", {scaling}")
@@ -184,7 +184,7 @@ def _result(loss_curves: list[Losses], longest: int, points: int) -> Result:
             "loss_by_position": curve.loss_WP.mean(0).tolist(),
         }
     note = f"bands: one standard error over {min(len(curve.loss_WP) for curve in loss_curves)} windows"
-    curves = Curves("Loss by position", x="tokens read before", y="nats a token", series=series, bands=bands, note=note)
+    curves = Curves("Loss by position", x="tokens before", y="nats per token", series=series, bands=bands, note=note)
     table, ranges = _table(loss_curves, longest)
     data["ranges"] = ranges
     return Result(
@@ -202,18 +202,18 @@ def _table(loss_curves: list[Losses], longest: int) -> tuple[Table, dict[str, di
     rows: list[list[str | float | int | None]] = []
     exact: dict[str, dict[str, float | None]] = {}
     for curve in loss_curves:
-        # A range that the model's positions end within has no mean of its own.
+        # No mean for a range in which the model's positions end.
         means = [curve.over(*bounds) if bounds[1] <= curve.reached else None for bounds in ranges]
         exact[curve.name] = {name: mean and mean[0] for name, mean in zip(names, means, strict=True)}
         rows.append([curve.name, *(None if mean is None else round(mean[0], 3) for mean in means)])
-    return Table("Nats a token at positions", ["model", *names], rows), exact
+    return Table("Nats per token at positions", ["model", *names], rows), exact
 
 
 def _statements(curve: Losses, longest: int) -> list[str]:
     statements = []
     if curve.limit is not None and curve.limit < longest:
         statements.append(
-            f"{curve.name}: cannot read more than its {curve.limit} learned positions; the curve stops there."
+            f"{curve.name}: cannot read more than its {curve.limit} learned positions; the curve ends there."
         )
     ranges = _ranges(curve.trained, curve.reached)
     if len(ranges) < 3 or len(curve.loss_WP) < 2:
@@ -223,7 +223,7 @@ def _statements(curve: Losses, longest: int) -> list[str]:
     rise, error = _mean(far_W - near_W)
     way = "holds" if abs(rise) <= 2 * error else "rises" if rise > 0 else "falls"
     statements.append(
-        f"{curve.name}: loss {way} past the trained {curve.trained} tokens: {near_W.mean():.3f} nats a token at "
+        f"{curve.name}: loss {way} past the trained {curve.trained} tokens: {near_W.mean():.3f} nats per token at "
         f"positions {low}–{high}, {far_W.mean():.3f} at {first}–{last} ({rise:+.3f} ± {error:.3f})."
     )
     return statements

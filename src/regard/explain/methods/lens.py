@@ -1,7 +1,7 @@
-"""What each layer would say if it were the last (nostalgebraist 2020, the logit lens).
+"""The logit lens (nostalgebraist 2020): what each layer would predict if it were the last.
 
-Every block's states go through the model's own last norm and output layer. Layers are comparable only as far as they
-share a space, which residual streams roughly do; the last row is the model's real output.
+The states of every block go through the model's own last norm and output layer. Layers are comparable only as far as
+they share a space, which residual streams roughly do; the last row is the model's real output.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOOKS_AT = "trace"
 
 
 def lens(trace: Trace, *, row: int = 0, top: int = 3) -> Result:
-    """The words or classes that each layer would answer with, and how sure it is of the final answer."""
+    """The words or classes that each layer would predict, and its probability of the final answer."""
     subject = trace.live()
     trace.check_row(row)
     if top < 1:
@@ -37,7 +37,7 @@ def lens(trace: Trace, *, row: int = 0, top: int = 3) -> Result:
     }
     if not probabilities or subject.label is None:
         raise UsageError(
-            f"this {trace.model} has no output layer to read states with",
+            f"this {trace.model} has no output layer to apply to its states",
             remedy="Use a model with a head: a language model, a translator, a classifier.",
         )
     final = probabilities[layers[-1]]
@@ -59,7 +59,7 @@ def lens(trace: Trace, *, row: int = 0, top: int = 3) -> Result:
             "Probability of the final answer", list(probabilities), labels, numbers(sure), note="by layer and position"
         ),
         Table(
-            "Likeliest word",
+            "Most likely word",
             ["position", *probabilities],
             [[label, *(best[layer][place] for layer in probabilities)] for place, label in enumerate(labels)],
         ),

@@ -1,7 +1,7 @@
 """Attention maps: where every head looks, and how heads differ.
 
-entropy     −Σ_k a log a of a row, in nats, mean over queries; as a share of the most that the row's keys allow
-distance    Σ_k a |q − k|, mean over queries, where a side looks at itself
+entropy     −Σ_k a log a of a row, in nats, mean over queries; also as a share of the maximum for the row's keys
+distance    Σ_k a |q − k|, mean over queries, for self-attention
 largest     the largest weight of a row, mean over queries
 agreement   the mean cosine of a head's map with the other heads' of its site
 """
@@ -25,7 +25,7 @@ _MOST_PICTURES = 12
 
 
 def maps(trace: Trace, *, sites: str = "*", head: int | None = None, row: int = 0) -> Result:
-    """Weights of all heads, with entropy, distance and agreement; `sites` a name, a layer or a pattern."""
+    """Weights of all heads, with entropy, distance and agreement; `sites` is a name, a layer or a pattern."""
     looks = looked(trace, sites, row)
     facts = {look.name: _facts(trace, look) for look in looks}
     return Result(
@@ -39,10 +39,10 @@ def maps(trace: Trace, *, sites: str = "*", head: int | None = None, row: int = 
 
 
 def _pictures(trace: Trace, looks: list[Look], head: int | None) -> list[Panel]:
-    """One picture for each pair of sides: the mean over heads (or one head) of its sites."""
+    """One picture for each pair of sides: the mean over the heads of its sites, or one head."""
     groups: dict[tuple[str, str, int | None], list[Look]] = {}
     for look in looks:
-        several = None if look.site.rows is None else look.place  # the parts of an input stay apart
+        several = None if look.site.rows is None else look.place  # several rows of one input get separate pictures
         groups.setdefault((look.site.queries, look.site.keys, several), []).append(look)
     panels: list[Panel] = []
     for alike in groups.values():
@@ -50,7 +50,7 @@ def _pictures(trace: Trace, looks: list[Look], head: int | None) -> list[Panel]:
         heads = torch.cat([look.weights for look in alike])
         if head is not None and len(alike) > 1:
             raise UsageError(
-                "a head is of one site, and there are several", remedy=f"Name one: --sites {first.site.name}."
+                "there are several sites, and a head belongs to one", remedy=f"Name one: --sites {first.site.name}."
             )
         if head is not None and not 0 <= head < len(heads):
             raise UsageError("no such head", got=head, expected=f"0 to {len(heads) - 1}")
@@ -65,7 +65,7 @@ def _pictures(trace: Trace, looks: list[Look], head: int | None) -> list[Panel]:
 
 
 def _over_image(trace: Trace, look: Look, head: int | None) -> list[Panel]:
-    """Where the first token of an image looks in it, or each word about it; the heads hold every patch's map."""
+    """Where an image's first token, or each word about the image, looks in it; the heads hold every patch's map."""
     which = f"head {head}" if head is not None else f"mean of {len(look.weights)} heads"
     seen_QK = look.weights[head] if head is not None else look.weights.mean(0)
     asking = look.queries[:1] if looks_at_itself(look.site) else look.queries[:_MOST_PICTURES]
@@ -98,7 +98,7 @@ def _facts(trace: Trace, look: Look) -> dict[str, Any]:
 
 
 def _distance(heads: Tensor, grid: tuple[int, int] | None) -> Tensor:
-    """How far each head looks, the mean over queries [H]; between patches of an image as the crow flies."""
+    """How far each head looks, mean over queries [H]; the straight distance between patches of an image."""
     n_queries, n_keys = heads.shape[1:]
     if grid is None:
         gap_QK = (torch.arange(n_queries).unsqueeze(1) - torch.arange(n_keys)).abs().float()
@@ -116,7 +116,7 @@ def _agreement(heads: Tensor) -> Tensor:
 
 def _tables(facts: dict[str, dict[str, Any]]) -> list[Panel]:
     panels: list[Panel] = []
-    columns = ["site", "heads", "entropy", "share of the most", "largest weight", "distance", "agreement"]
+    columns = ["site", "heads", "entropy", "share of max. entropy", "largest weight", "distance", "agreement"]
     rows: list[list[str | float | int | None]] = []
     for name, site_facts in facts.items():
         means = [_mean(site_facts.get(key)) for key in ("entropy", "entropy_share", "largest", "distance", "agreement")]
@@ -145,6 +145,6 @@ def _statements(facts: dict[str, dict[str, Any]]) -> list[str]:
         return [f"One head, {sharp[0]}; the mean entropy of its rows is {sharp[2]:.2f} nats."]
     return [
         f"{len(heads)} heads in {count(len(facts), 'site')}.",
-        f"The most pointed is {sharp[0]} head {sharp[1]} (entropy {sharp[2]:.2f} nats), "
-        f"the most even {flat[0]} head {flat[1]} ({flat[2]:.2f}).",
+        f"The sharpest is {sharp[0]} head {sharp[1]} (entropy {sharp[2]:.2f} nats), "
+        f"the flattest {flat[0]} head {flat[1]} ({flat[2]:.2f}).",
     ]

@@ -1,19 +1,18 @@
 """What a language model has memorised of its training text: two audits.
 
-Canary exposure (Carlini et al. 2019, The Secret Sharer). A text such as "the code is 4821" stands in the training text.
+Canary exposure (Carlini et al. 2019, The Secret Sharer). The training text contains a text such as "the code is 4821".
 Its rank is its place among all texts of its pattern ("the code is {4 digits}"), the most probable first:
 
     exposure = log2 |R| − log2 rank,    rank = |{r ∈ R : perplexity(r) ≤ perplexity(canary)}|
 
-A canary that was not learnt takes any rank, 1.44 bits on average; the most that there is, log2 |R|, means that guessing
-in the model's order finds it first. Patterns of up to `most` texts are ranked in full. Of larger ones `most` are drawn
-and the rank among those is taken; where 50 of them or fewer are as probable as the canary, a skew-normal distribution
-with the first three moments of their log-perplexities says which share of all is (the paper fits by likelihood).
+A canary that was not learnt has a random rank, 1.44 bits on average. The maximum, log2 |R|, means that guessing in the
+model's order finds it first. Patterns of up to `most` texts are ranked in full. Of larger ones, `most` texts are drawn
+and the canary is ranked among those. If 50 of them or fewer are as probable as the canary, its share is estimated by a
+skew-normal distribution with the first three moments of their log-perplexities (the paper fits by likelihood).
 
-Verbatim extraction. From random places of the training text, the first `prompt` tokens are given and the model writes
-`length` more, each time the most probable one: how often is that the text itself? A share on held-out text says how
-much of it anyone could have guessed. What came back and reads like a name or a number, and was not in the prompt, is
-listed.
+Verbatim extraction. At random positions of the training text, the model is given `prompt` tokens and generates `length`
+more, greedily: how often does it reproduce the text? The share on held-out text shows how much of it can be guessed
+without training on it. Names and numbers that were reproduced and were not in the prompt are listed.
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ def memorised(
     held_out: str | None = None,
     seed: int = 0,
 ) -> Result:
-    """Audit a loaded language model; `text` is the path of its training text, `held_out` of one like it.
+    """Audit a loaded language model; `text` is the path of its training text, `held_out` that of a similar text.
 
-    `canary` is a text whose secret is open: its digits, or the holes of `pattern`. `prompts` places are continued.
+    `canary` is a text whose secret varies: its digits, or the placeholders of `pattern`. `prompts` positions are tried.
     """
     check_language_model(model, "memorised")
     if pattern is not None and canary is None:
@@ -91,7 +90,7 @@ def _canary_table(canary: str, secret: Exposure) -> Table:
 def _canary_statements(canary: str, secret: Exposure, times: int) -> list[str]:
     how = "" if secret.how == "exact" else f", {_HOW[secret.how]}"
     statements = [
-        f"{canary!r} stands {times} times in the text; its exposure is {secret.bits:.1f} of "
+        f"{canary!r} occurs {times} times in the text; its exposure is {secret.bits:.1f} of "
         f"{secret.most_bits:.1f} bits (rank {secret.rank:,} of {secret.among:,}{how})."
     ]
     if secret.bits >= secret.most_bits - 0.01:
@@ -151,14 +150,14 @@ def _verbatim_statements(runs: dict[str, list[Continuation]], length: int) -> li
         numbers = _numbers(stretches, length)
         low, high = numbers["interval"]
         statements.append(
-            f"{100 * numbers['share']:.0f} % of {len(stretches)} stretches of the {name} came back word for word over "
+            f"{100 * numbers['share']:.0f} % of {len(stretches)} parts of the {name} came back word for word over "
             f"{length} tokens ({100 * low:.0f} to {100 * high:.0f} %); {numbers['mean_agreed']:.1f} tokens on average "
             "before the first difference."
         )
     words = _listed(runs["training text"])
     if words:
         shown = ", ".join(words[:_SHOWN]) + (", …" if len(words) > _SHOWN else "")
-        statements.append(f"Names and numbers that came back though they were not in the prompt: {shown}.")
+        statements.append(f"Names and numbers that were reproduced but were not in the prompt: {shown}.")
     else:
-        statements.append("No name or number came back that was not in the prompt.")
+        statements.append("No name or number was reproduced that was not in the prompt.")
     return statements

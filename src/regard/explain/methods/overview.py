@@ -1,8 +1,8 @@
-"""Everything about a run on one page: raw and effective attention of every head, and hidden token attribution.
+"""An overview of a run on one page: raw and effective attention of every head, and hidden token attribution.
 
 Attribution belongs to a whole block, not to a head: it is shown as the share of each input token in the block's states,
 beside the heads of that block's self-attention. It is estimated with random probes, and only for texts up to `longest`
-tokens, since it runs the model backwards many times; `--probes 0` leaves it out.
+tokens, since it needs many backward passes; `--probes 0` leaves it out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NEEDS = {"value_path": True}
 def overview(trace: Trace, *, sites: str = "*", row: int = 0, probes: int = 8, longest: int = 64) -> Result:
     """Raw and effective attention and attribution of every head and layer, for one page."""
     if probes < 0:
-        raise UsageError("probes are counted", got=probes, expected="0 (none) or more")
+        raise UsageError("probes must not be negative", got=probes, expected="0 (none) or more")
     raw, part = maps(trace, sites=sites, row=row), effective(trace, sites=sites, row=row)
     assert part.heads is not None
     shares, statements = _shares(trace, list(part.heads.sites), row, probes, longest)
@@ -47,7 +47,7 @@ def overview(trace: Trace, *, sites: str = "*", row: int = 0, probes: int = 8, l
 
 
 def _shares(trace: Trace, sites: list[str], row: int, probes: int, longest: int) -> tuple[dict[str, Any], list[str]]:
-    """Contributions [1,T,T] beside the self-attention of each block, and why there are none."""
+    """Contributions [1,T,T] for the self-attention of each block, and a statement, such as why there are none."""
     if not probes or trace.subject is None:
         return {}, []
     tokens = max(len(rows[row]) for rows in trace.sides.values())
@@ -60,5 +60,5 @@ def _shares(trace: Trace, sites: list[str], row: int, probes: int, longest: int)
         if layer != site and layer in trace.hidden:
             moved = attributed(trace, layer, row=row, probes=probes, known=known)
             shares[site] = moved.contributions[None].float()
-    statement = f"Attribution is estimated with {probes} random probes a token; --method attribute gives more."
+    statement = f"Attribution is estimated with {probes} random probes per token; --method attribute gives more."
     return shares, [statement] if shares else []

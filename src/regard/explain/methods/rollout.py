@@ -1,11 +1,11 @@
 """Attention rollout and attention flow (Abnar and Zuidema 2020, Quantifying Attention Flow in Transformers).
 
     rollout    Ā_l = ½ (mean over heads of A_l) + ½ I, rows summing to one        R_l = Ā_l R_{l−1}, R_0 = I
-    flow       the same Ā as capacities of a graph with a node for each token and layer: the largest flow from a state
+    flow       the same Ā as capacities of a graph with a node for each token and layer: the maximum flow from a state
                to each input token
 
-Where we differ: the shortcut's share (½) is an option. Rollout is done for every stack of self-attention; flow for one
-token, since it solves one problem for each input.
+Where we differ: the share of the residual connection (½) is an option. Rollout is computed for every stack of
+self-attention, flow for one token, since it solves a separate problem for each input.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ LOOKS_AT = "trace"
 def rollout(
     trace: Trace, *, sites: str = "*", row: int = 0, shortcut: float = 0.5, flow: bool = False, token: int | None = None
 ) -> Result:
-    """Attention followed down the layers to the input; with --flow also as the largest flow from one token."""
+    """Attention through the layers down to the input; with --flow also as the maximum flow from one token."""
     if not 0 <= shortcut < 1:
-        raise UsageError("the shortcut's share is out of range", got=shortcut, expected="0 to less than 1")
+        raise UsageError("the residual's share is out of range", got=shortcut, expected="0 to less than 1")
     stacks: dict[str, list[Site]] = {}
     for site in chosen(trace, sites, own=True):
         stacks.setdefault(site.name.split(".")[0], []).append(site)
@@ -53,7 +53,7 @@ def rollout(
             ]
             data[f"{name}.flow"] = {"token": start, "flow": shares.tolist()}
         share, best = reached[-1].mean(0).max(0)
-        statements.append(f"{name}: most attention ends on {labels[1][int(best)]!r} ({float(share):.0%} in the mean).")
+        statements.append(f"{name}: most attention ends on {labels[1][int(best)]!r} ({float(share):.0%} on average).")
     title = f"Attention rollout of {trace.model}: {looked_at(trace, row)}"
     return Result("rollout", title, panels, [*answered(trace, row), *statements], data, Heads(explorer, ["rollout"]))
 
@@ -68,7 +68,7 @@ def rolled(steps: list[Tensor]) -> list[Tensor]:
 
 
 def flowing(steps: list[Tensor], token: int) -> Tensor:
-    """The largest flow from `token` after the last layer to each input token, as shares of their sum."""
+    """The maximum flow from `token` after the last layer to each input token, as shares of their sum."""
     import networkx  # type: ignore[import-untyped]
 
     graph, size, top = networkx.DiGraph(), steps[0].shape[1], len(steps)

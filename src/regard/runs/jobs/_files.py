@@ -1,4 +1,4 @@
-"""One file or several, as recipes name them."""
+"""One file or several in a recipe."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Files = str | tuple[str, ...]
 
 
 def paths(files: Files | None) -> tuple[Path, ...]:
-    """One file or several, with variables filled in."""
+    """The paths of one file or several, with variables expanded."""
     return tuple(map(expand_path, (files,) if isinstance(files, str) else files or ()))
 
 
 def rows_per_batch(training: TrainingConfig, length: int) -> int:
-    """How many examples of that many tokens make a batch."""
+    """The number of examples of this many tokens that make a batch."""
     return training.rows_per_batch or max(1, training.tokens_per_batch // length)

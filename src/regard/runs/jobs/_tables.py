@@ -1,4 +1,4 @@
-"""Tables of labelled texts, as recipes name them."""
+"""Tables of labelled texts in a recipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORDPIECE = TokenizerConfig(kind="wordpiece", lowercase=True)
 
 
 class LabelledFile(Config):
-    """A table (.tsv, .csv, packed or not) and its columns, by name or by number from 0 on."""
+    """A table (.tsv, .csv, compressed or not) and its columns, by name or by number from 0."""
 
     file: str
     text: str | int = 0
@@ -30,5 +30,5 @@ class LabelledFile(Config):
 
 
 def all_texts(examples: Sequence[Example]) -> list[str]:
-    """All of them, to learn a vocabulary from."""
+    """Yield all texts, to learn a vocabulary from."""
     return [text for example in examples for text in (example.text, example.other) if text is not None]

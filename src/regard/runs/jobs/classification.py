@@ -1,4 +1,4 @@
-"""Classes, or a number, for a text or a pair of texts."""
+"""Classification or regression of a text or a pair of texts."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ Metric = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
 class ClassificationData(Config):
     train: LabelledFile | None = None
     validation: LabelledFile | None = None
-    glue: str | None = Field(None, description="or the folder of a GLUE task, which says all but max_len")
-    labels: tuple[str, ...] | None = Field(None, description="the classes in order; by default as training has them")
+    glue: str | None = Field(None, description="or the folder of a GLUE task, which sets all but max_len")
+    labels: tuple[str, ...] | None = Field(None, description="the classes in order; by default those in training")
     regression: bool = Field(False, description="labels are numbers")
-    metrics: tuple[Metric, ...] = Field((), description="what validation gives besides the loss")
+    metrics: tuple[Metric, ...] = Field((), description="validation metrics besides the loss")
     tokenizer: TokenizerConfig = WORDPIECE
-    max_len: int = Field(128, gt=3, description="tokens of a row, special tokens included; what is longer is cut")
-    max_rows: int | None = Field(None, gt=0, description="most examples of a batch")
+    max_len: int = Field(128, gt=3, description="tokens per row, special tokens included; longer texts are cut")
+    max_rows: int | None = Field(None, gt=0, description="most examples per batch")
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.glue is None) == (self.train is None):
-            raise ValueError("data is given as train (and validation), or as glue: expected one of the two")
+            raise ValueError("give either train (and validation) or glue")
         if self.glue is not None and (self.validation is not None or self.labels is not None or self.regression):
-            raise ValueError("glue already says validation, labels and regression")
+            raise ValueError("glue already sets validation, labels and regression")
         known = metrics.OF_NUMBERS if self.regression else metrics.OF_CLASSES
         if self.glue is None and (odd := [name for name in self.metrics if name not in known]):
             kind = "a regression" if self.regression else "classes"
-            raise ValueError(f"metrics: {', '.join(odd)} is not for {kind}, which has {', '.join(known)}")
+            raise ValueError(f"metrics: {', '.join(odd)} is not a metric of {kind}, which has {', '.join(known)}")
         return self
 
 
@@ -81,13 +81,13 @@ class ClassificationJob(ClsSetup):
         return {"head": "classes"}
 
     def usual_evaluators(self) -> list[Evaluator]:
-        """Accuracy or the correlations, GLUE's own metrics, and those that the recipe names."""
+        """Accuracy or the correlations, GLUE's metrics, and those that the recipe names."""
         usual = ("pearson", "spearman") if self.regression else ("accuracy",)
         own = self._glue.metrics if self._glue else ()
         names = list(dict.fromkeys([*usual, *own, *self.data.metrics]))
         if (wanted := self.recipe.training.metric) not in ("loss", *names):
             raise ConfigError(
-                "training.metric is not what validation gives",
+                "training.metric is not a validation metric",
                 got=wanted,
                 expected=f"one of loss, {', '.join(names)}",
                 remedy="Name it in data.metrics.",
@@ -129,7 +129,7 @@ class ClassificationJob(ClsSetup):
         return self._examples("train")
 
     def _beginning(self) -> dict[str, Any]:
-        """What the model to start from says of the special token that a text begins with."""
+        """The settings of the model to start from for the token that begins a text."""
         known = self.start.extra if self.start is not None and not reads_cls(self.model_name) else {}
         return {key: known[key] for key in ("tokens", "begin") if key in known}
 

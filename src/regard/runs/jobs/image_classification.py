@@ -21,14 +21,14 @@ from regard.data.images import ImageForm
 from regard.runs.setup import Say, Setup
 from regard.tasks.image_classification import ImageClassification
 
-_SPLIT = 2**63  # the draw that splits off a share has a stream of its own, beyond any epoch
+_SPLIT = 2**63  # the "epoch" whose random numbers split off the validation share; no real epoch reaches it
 
 
 class ImageFiles(Config):
-    """A folder with one subfolder a class; or IDX images and labels; or one picture of tiles and JSON labels."""
+    """A folder with one subfolder per class; or IDX images and labels; or one picture of tiles and JSON labels."""
 
     folder: str | None = None
-    images: str | None = Field(None, description="IDX, as MNIST has it")
+    images: str | None = Field(None, description="IDX, as in MNIST")
     sprite: str | None = Field(None, description="one picture of square tiles")
     labels: str | None = Field(None, description="IDX for images, JSON for a sprite")
     tile: int = Field(32, gt=0, description="pixels of a sprite's tile")
@@ -38,7 +38,7 @@ class ImageFiles(Config):
     def _one_way(self) -> Self:
         given = [name for name in ("folder", "images", "sprite") if getattr(self, name) is not None]
         if len(given) != 1 or (given != ["folder"]) != (self.labels is not None):
-            raise ValueError("images are given as folder, as images and labels, or as sprite and labels")
+            raise ValueError("give images as folder, as images and labels, or as sprite and labels")
         return self
 
     def source(self) -> ImageSource:
@@ -55,16 +55,16 @@ class ImageFiles(Config):
 class ImageData(Config):
     train: ImageFiles
     validation: ImageFiles | None = None
-    validation_share: float = Field(0.0, ge=0, lt=1, description="or so many of the training images, drawn by the seed")
-    size: int | None = Field(None, gt=0, description="pixels a side; by default those of the files")
+    validation_share: float = Field(0.0, ge=0, lt=1, description="or this share of the training images, by seed")
+    size: int | None = Field(None, gt=0, description="pixels per side; by default those of the files")
     channels: Literal[1, 3] | None = Field(None, description="1: grey, 3: colour; by default that of the files")
-    shift: int = Field(0, ge=0, description="pixels that a training image is moved at most")
+    shift: int = Field(0, ge=0, description="training images are moved by at most this many pixels")
     flip: bool = Field(False, description="mirror half of the training images")
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.validation is not None and self.validation_share:
-            raise ValueError("validation and validation_share are two ways to say the same; give one")
+            raise ValueError("give either validation or validation_share")
         return self
 
 
@@ -86,7 +86,7 @@ class ImageClassificationJob(Setup):
 
     def fixed_options(self) -> dict[str, Any]:
         size, channels = self._shape()
-        # Positions of a model to start from are those of the images it was trained on; others are interpolated.
+        # The model to start from has positions for its own image size; for other sizes they are interpolated.
         size = getattr(self.start.config, "image_size", size) if self.start is not None else size
         return {"image_size": size, "channels": channels, "n_labels": len(self._source.classes())}
 
@@ -118,12 +118,12 @@ class ImageClassificationJob(Setup):
         return self.data.train.source()
 
     def _shape(self) -> tuple[int, int]:
-        """Pixels a side and channels: as asked for, as the model to start from has them, as the files do."""
+        """Pixels per side and channels: from the recipe, else from the model to start from, else from the files."""
         known, form = self._known_form(), self._source.form()
         files = (form[1], form[0]) if form is not None else (None, 3)
         size = self.data.size or (known.size if known is not None else files[0])
         if size is None:
-            raise ConfigError("data.size is missing", expected="the pixels a side that images are resized to")
+            raise ConfigError("data.size is missing", expected="the pixels per side to which images are resized")
         return size, self.data.channels or (known.channels if known is not None else files[1])
 
     def _known_form(self) -> ImageForm | None:

@@ -22,15 +22,15 @@ from regard.tasks.language_model import LanguageModel
 class LanguageModelData(Config):
     train: Files
     validation: Files | None = None
-    validation_share: float = Field(0.0, ge=0, lt=1, description="or so much of the training text, from its end")
+    validation_share: float = Field(0.0, ge=0, lt=1, description="or this share of the training text, from its end")
     tokenizer: TokenizerConfig = TokenizerConfig()
     context: int = Field(256, gt=0, description="tokens that the model sees at once")
-    documents: Documents = Field("none", description="where a document ends, and </s> is put")
+    documents: Documents = Field("none", description="where a document ends and </s> is added")
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.validation is not None and self.validation_share:
-            raise ValueError("validation and validation_share are two ways to say the same; give one")
+            raise ValueError("give either validation or validation_share")
         return self
 
 
@@ -51,12 +51,12 @@ class LanguageModelJob(Setup):
         return [*paths(self.data.train), *paths(self.data.validation)]
 
     def fixed_options(self) -> dict[str, Any]:
-        # Whatever the model to start from was used for before.
+        # Whatever the task of the model to start from was.
         return {"head": "tokens"} if self.start is not None and hasattr(self.start.config, "head") else {}
 
     def needed_length(self) -> NeededLength:
         context = self.data.context
-        problem = "the context is longer than the model allows"
+        problem = "the context is longer than the model's limit"
         return NeededLength(context, problem, f"data.context {context}", "data.context")
 
     def usual_evaluators(self) -> list[Evaluator]:
@@ -86,7 +86,7 @@ class LanguageModelJob(Setup):
 
     @cached_property
     def _split(self) -> tuple[RunningText, RunningText]:
-        """The text to train on, and the text that is held out."""
+        """The training text and the held-out text."""
         text = RunningText(paths(self.data.train), self.data.documents)
         if self.data.validation_share:
             return text.split(self.data.validation_share)

@@ -1,4 +1,4 @@
-"""BERT's pretraining: masked words and next sentences; validation hides the same words each time."""
+"""BERT's pretraining: masked words and next sentences; validation masks the same words each time."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class MaskedLmData(Config):
     train: Files
     validation: Files | None = None
     tokenizer: TokenizerConfig = WORDPIECE
-    max_len: int = Field(128, gt=7, description="tokens of a row, special tokens included")
+    max_len: int = Field(128, gt=7, description="tokens per row, special tokens included")
     documents: Documents = Field("blank_lines", description="where a document ends")
-    next_sentence: bool = Field(True, description="rows are pairs, and the model says whether they belong together")
+    next_sentence: bool = Field(True, description="rows are pairs; the model predicts whether they belong together")
 
 
 class MaskedLmJob(ClsSetup):

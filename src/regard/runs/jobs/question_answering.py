@@ -20,20 +20,20 @@ from regard.tasks.question_answering import QuestionAnswering
 
 
 class QuestionAnsweringData(Config):
-    train: Files = Field(description="files in SQuAD's JSON, packed or not")
+    train: Files = Field(description="files in SQuAD's JSON, compressed or not")
     validation: Files | None = None
-    validation_share: float = Field(0.0, ge=0, lt=1, description="or hold out so much of train, by whole articles")
+    validation_share: float = Field(0.0, ge=0, lt=1, description="or this share of train, by whole articles")
     tokenizer: TokenizerConfig = WORDPIECE
-    max_len: int = Field(384, ge=32, description="tokens of a row, question and special tokens included")
+    max_len: int = Field(384, ge=32, description="tokens per row, question and special tokens included")
     overlap: int = Field(128, ge=0, description="tokens that two windows of a long text share, at most ¾ of a window")
     max_answer: int = Field(30, gt=0, description="tokens of the longest answer")
-    threshold: float = Field(0.0, description="how far no answer must be above the best answer to be given")
-    max_rows: int | None = Field(None, gt=0, description="most windows of a batch")
+    threshold: float = Field(0.0, description="the empty answer wins if it beats the best span by more")
+    max_rows: int | None = Field(None, gt=0, description="most windows per batch")
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.validation is not None and self.validation_share:
-            raise ValueError("validation and validation_share are two ways to say the same; give one")
+            raise ValueError("give either validation or validation_share")
         return self
 
 
@@ -81,7 +81,7 @@ class QuestionAnsweringJob(ClsSetup):
 
     @cached_property
     def _questions(self) -> tuple[list[Question], list[Question]]:
-        """Those to train on, and those that are held out."""
+        """The questions for training, and the held-out ones."""
         train, held_out = (_read_questions(paths(files)) for files in (self.data.train, self.data.validation))
         return by_article(train, self.data.validation_share) if self.data.validation_share else (train, held_out)
 

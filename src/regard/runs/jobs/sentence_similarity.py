@@ -1,4 +1,4 @@
-"""Sentence vectors, learnt from scored pairs or from pairs that belong together."""
+"""Sentence embeddings, learnt from scored pairs or from pairs that belong together."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ class SentenceSimilarityData(Config):
     validation: LabelledFile | None = None
     stsb: str | None = Field(None, description="or the folder of the STS benchmark, or of GLUE's STS-B")
     mode: Mode = Field("cosine", description="scored pairs; contrastive: pairs that belong together")
-    scale: tuple[float, float] = Field((0.0, 5.0), description="the scores that cosines 0 and 1 stand for")
-    minimum: float | None = Field(None, description="contrastive: only pairs that are scored as high belong together")
-    temperature: float = Field(0.05, gt=0, description="contrastive: what cosines are divided by")
+    scale: tuple[float, float] = Field((0.0, 5.0), description="the scores that correspond to cosines 0 and 1")
+    minimum: float | None = Field(None, description="contrastive: the lowest score of pairs that belong together")
+    temperature: float = Field(0.05, gt=0, description="contrastive: cosines are divided by it")
     tokenizer: TokenizerConfig = WORDPIECE
-    max_len: int = Field(128, gt=3, description="tokens of a sentence, special tokens included; what is longer is cut")
-    max_rows: int | None = Field(None, gt=0, description="most pairs of a batch")
+    max_len: int = Field(128, gt=3, description="tokens per sentence, special tokens included; longer ones are cut")
+    max_rows: int | None = Field(None, gt=0, description="most pairs per batch")
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.stsb is None) == (self.train is None) or (self.stsb is not None and self.validation is not None):
-            raise ValueError("data is given as train (and validation), or as stsb: expected one of the two")
+            raise ValueError("give either train (and validation) or stsb")
         if self.scale[0] >= self.scale[1]:
-            raise ValueError(f"scale goes from a lower to a higher score, got {self.scale}")
+            raise ValueError(f"scale must go from a lower to a higher score, got {self.scale}")
         for name, file in (("train", self.train), ("validation", self.validation)):
             if file is not None and file.other is None:
                 raise ValueError(f"{name}.other is missing: the column of the second sentence")
@@ -63,7 +63,7 @@ class SentenceSimilarityJob(ClsSetup):
     def __init__(self, recipe: Recipe, start: StoredModel | None) -> None:
         super().__init__(recipe, start)
         if self.data.max_rows == 1 and self.data.mode == "contrastive":
-            raise ConfigError("a contrastive batch of one pair has nothing to tell it from", got="data.max_rows 1")
+            raise ConfigError("contrastive learning needs two or more pairs per batch", got="data.max_rows 1")
 
     @property
     def validates(self) -> bool:
@@ -121,7 +121,7 @@ class SentenceSimilarityJob(ClsSetup):
         high = numbers(examples) >= self.data.minimum
         kept = [pair for pair, keep in zip(examples, high.tolist(), strict=True) if keep]
         if len(kept) < 2:
-            raise DataError("too few pairs are scored high enough", got=len(kept), expected="2 or more")
+            raise DataError("too few pairs reach data.minimum", got=len(kept), expected="2 or more")
         return kept
 
     def _scores(self, examples: Sequence[Example]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Translation: parallel text, one or two vocabularies."""
+"""Translation from parallel text, with one or two vocabularies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from regard.tasks.translation import Translation
 
 
 class PairFiles(Config):
-    """Two files of the same number of lines, or one file of tab-separated columns."""
+    """Two files with the same number of lines, or one file of tab-separated columns."""
 
     source: str | None = None
     target: str | None = None
@@ -27,7 +27,7 @@ class PairFiles(Config):
     columns: tuple[int, int] = (0, 1)
 
     def paths(self) -> list[Path]:
-        """The files, with variables filled in."""
+        """The files, with variables expanded."""
         return [expand_path(text) for text in (self.source, self.target, self.tsv) if text is not None]
 
     def open(self) -> ParallelText:
@@ -35,7 +35,7 @@ class PairFiles(Config):
             return ParallelText.tsv(expand_path(self.tsv), source=self.columns[0], target=self.columns[1])
         if self.tsv is None and self.source is not None and self.target is not None:
             return ParallelText(expand_path(self.source), expand_path(self.target))
-        raise ConfigError("data files are given as source and target, or as tsv", expected="one of the two ways")
+        raise ConfigError("data files must be given as source and target, or as tsv", expected="one of the two")
 
 
 class PairTokenizer(TokenizerConfig):
@@ -74,7 +74,7 @@ class TranslationJob(Setup):
         most = self.data.max_tokens
         return NeededLength(
             most + 2,
-            "training pairs may be longer than the model allows",
+            "training pairs may be longer than the model's limit",
             f"data.max_tokens {most} and two special tokens",
             "data.max_tokens",
             sets_max_len=False,
@@ -103,14 +103,14 @@ class TranslationJob(Setup):
         )
 
     def extra(self) -> dict[str, Any]:
-        """The special tokens of the model to start from, where it does not use those of its tokenizer."""
+        """The special tokens of the model to start from, if they differ from those of its tokenizer."""
         return {"tokens": dict(tokens)} if (tokens := self._start_tokens()) else {}
 
     def _start_tokens(self) -> Mapping[str, Any]:
         return {} if self.start is None else self.start.extra.get("tokens", {})
 
     def _special_token(self, *names: str) -> int:
-        """The id by the first name that the model to start from says, else that of the target's tokenizer."""
+        """The id under the first of these names that the model to start from has, else the target tokenizer's."""
         assert self.target_tokenizer is not None
         tokens = self._start_tokens()
         for name in names:

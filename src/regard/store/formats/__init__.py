@@ -1,6 +1,6 @@
-"""Formats of models on disk, one file each: `recognises(path, config)`, `load(path, config)` and, where it can be
-written, `save(path, stored)`, with `unsaid(stored)` where a folder cannot say everything. `config` is what the folder's
-config.json holds, None where there is none.
+"""Formats of models on disk, one file each. A file defines `recognises(path, config)`, `load(path, config)` and, if the
+format can be written, `save(path, stored)`, with `unsaid(stored)` if a folder cannot store everything. `config` holds
+the folder's config.json, or None if there is none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FolderConfig = Mapping[str, Any] | None
 
 
 class Format(Protocol):
-    """What a file of this folder defines."""
+    """The protocol of a file in this folder."""
 
     def recognises(self, path: Path, config: FolderConfig) -> bool: ...
     def load(self, path: Path, config: FolderConfig) -> StoredModel: ...
@@ -30,5 +30,5 @@ class WritableFormat(Format, Protocol):
 
 @functools.cache
 def formats() -> dict[str, Format]:
-    """All formats by name, by the folder's listing."""
+    """All formats by name, from the folder's listing."""
     return {name: cast(Format, importlib.import_module(f"{__name__}.{name}")) for name in lookup.names(__name__)}

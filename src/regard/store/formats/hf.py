@@ -1,7 +1,7 @@
-"""Models of other libraries as model folders of ours, and back.
+"""Converts models of other libraries to ours, and back.
 
-A Hugging Face folder, or a llama2.c checkpoint, opens as a `StoredModel`; which of our models it is follows from
-`model_type`, which is looked up among the tables of the models here and never leads anywhere else.
+A Hugging Face folder, or a llama2.c checkpoint, is read as a `StoredModel`. Its `model_type` selects our model; it is
+looked up in the tables of the models here and never leads anywhere else.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MODELS = "regard.models"
 
 
 def supported() -> dict[str, str]:
-    """`model_type` → our model's name, by the folder listing."""
+    """`model_type` → the name of our model, from the folder listing."""
     tables = {name: conversions_of(lookup.find(MODELS, name)) for name in lookup.names(MODELS)}
     return {kind: name for name, own in tables.items() for table in own for kind in table.model_types}
 
@@ -47,12 +47,12 @@ def recognises(path: Path, config: Mapping[str, Any] | None) -> bool:
 
 
 def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
-    """A Hugging Face folder whose config.json has been read."""
+    """Read a Hugging Face folder; `config` is its config.json."""
     assert config is not None
     kind, known = str(config["model_type"]), supported()
     if kind not in known:
         raise ConfigError(
-            f"{folder} holds a model of a kind that is not supported",
+            f"{folder} holds a model that is not supported",
             got=f"model_type {kind[:60]!r}",
             expected=f"one of {', '.join(sorted(known))}",
         )
@@ -71,7 +71,7 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     generation = {**config, **hf.read_json(folder / "generation_config.json")}
     tokenizers = read_tokenizer(folder, config)
     source, target = tokenizers if isinstance(tokenizers, tuple) else (tokenizers, tokenizers)
-    if (own := folder / "target_tokenizer.json").is_file():  # written by `save`, where there are two
+    if (own := folder / "target_tokenizer.json").is_file():  # written by `save` if there are two tokenizers
         target = Tokenizer.load(own)
     extra: dict[str, Any] = {
         "tokens": special_tokens(generation, source, vocabulary_size(ours)),
@@ -95,9 +95,9 @@ def save(folder: Path, stored: StoredModel) -> None:
     """Write the model as a Hugging Face folder."""
     if not conversions_of(lookup.find(MODELS, stored.name)):
         raise UsageError(
-            f"a {stored.name} has no counterpart in the other library",
+            f"a {stored.name} does not exist in the other library",
             expected=f"one of {', '.join(sorted(set(supported().values())))}",
-            remedy="Convert it to regard's own form: --to regard.",
+            remedy="Convert it to regard's own format: --to regard.",
         )
     stored = in_their_form(stored)
     conversion = nearest_conversion(lookup.find(MODELS, stored.name), stored.config.model_dump())
@@ -121,25 +121,25 @@ def save(folder: Path, stored: StoredModel) -> None:
 
 
 def unsaid(stored: StoredModel) -> list[str]:
-    """What of the model such a folder cannot say, a line each."""
+    """What such a folder cannot store of the model, one line each."""
     if stored.task != "translation":
         return []
     lines = unsaid_search(stored.search)
     heads = stored.config.model_dump()
     if heads.get("n_decoder_heads") not in (None, heads.get("n_heads")):
-        lines.append("CTranslate2 takes the encoder's number of heads for both sides, and would translate wrongly")
+        lines.append("CTranslate2 uses the encoder's number of heads on both sides, and would translate wrongly")
     if "decoder_start" in stored.extra.get("tokens", {}) and stored.source_tokenizer is not stored.target_tokenizer:
         lines.append(
             "its two tokenizers are written for regard only; for other libraries copy source.spm, target.spm and"
-            " vocab.json of the folder it came from, and remove tokenizer.json"
+            " vocab.json from the original folder, and remove tokenizer.json"
         )
     return lines
 
 
 def _described(stored: StoredModel) -> dict[str, Any]:
-    """What config.json says besides the sizes: special tokens and labels."""
+    """The fields of config.json besides sizes: special tokens and labels."""
     tokens = stored.extra.get("tokens", {})
-    # Their configurations of translators have these two unless told that there is none.
+    # Their translator configurations assume these two tokens unless they are set to null.
     extra: dict[str, Any] = {"bos_token_id": None, "forced_eos_token_id": None} if stored.task == "translation" else {}
     extra |= {f"{name}_token_id": tokens[name] for name in TOKEN_NAMES if tokens.get(name) is not None}
     if labels := stored.extra.get("labels"):
@@ -158,7 +158,7 @@ def _described(stored: StoredModel) -> dict[str, Any]:
 
 def _save_tokenizers(folder: Path, source: Tokenizer | None, target: Tokenizer | None) -> None:
     if source is not None and target is not None and source is not target:
-        # The other library keeps two vocabularies as sentencepiece files, which cannot be made from these.
+        # The other library keeps two vocabularies as sentencepiece files, which cannot be made from ours.
         source.save(folder / "tokenizer.json")
         target.save(folder / "target_tokenizer.json")
     elif source is not None:
@@ -167,7 +167,7 @@ def _save_tokenizers(folder: Path, source: Tokenizer | None, target: Tokenizer |
 
 
 def _add_labels(options: dict[str, Any], config: Mapping[str, Any], kind: type[Config], most: int) -> dict[str, Any]:
-    """The number of classes into the options, their names out."""
+    """Set `n_labels` in the options; return the class names and how to read the logits."""
     classifies = options["head"] in ("classes", "token_classes") if "head" in options else "n_labels" not in options
     if "n_labels" not in kind.model_fields or not classifies:
         return {}

@@ -1,4 +1,4 @@
-"""A checkpoint of llama2.c, with the tokenizer that follows it or stands beside it as tokenizer.bin."""
+"""A llama2.c checkpoint, with its tokenizer at the end of the file or beside it as tokenizer.bin."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load(path: Path, config: Mapping[str, Any] | None) -> StoredModel:
     beside = path.with_name("tokenizer.bin")
     data = checkpoint.rest or (beside.read_bytes() if beside.is_file() else b"")
     tokenizer = read_llama2c_tokenizer(data, checkpoint.options["vocab_size"]) if data else None
-    # The stories were trained one after the other with the beginning token between them: it is also the end.
+    # Training joined stories with the beginning token between them, so it is also the end token.
     extra = {"tokens": {"bos": 1, "eos": 1, "pad": 1}, "begin": True}
     return StoredModel(
         "language_model", "llama", model_config, model.eval(), tokenizer, tokenizer, Search(beam=1), extra=extra

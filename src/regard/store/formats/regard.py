@@ -1,13 +1,13 @@
-"""regard's own model folder: what it is, its weights, its vocabulary, how it writes, a card, and sums of all of it.
+"""regard's own model folder:
 
     config.json               task, model, sizes
     model.safetensors         weights
-    tokenizer.json            text ↔ ids (target_tokenizer.json where the target has its own)
+    tokenizer.json            text ↔ ids (target_tokenizer.json if the target has its own)
     generation_config.json    beam, penalties
     README.md                 model card
     manifest.json             SHA-256 of each
 
-Nothing in it can execute, and the names in it are looked up in folder listings of this package only.
+Nothing in it can execute, and its names are looked up only in folder listings of this package.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ FILES = (
     "target_tokenizer_config.json",
     "generation_config.json",
 )
-"""What decides what the model does; the manifest names those that there are."""
+"""The files that determine what the model does; the manifest names those that exist."""
 RECIPE = "recipe.json"
 
 
 class FolderConfig(Config):
-    """What config.json holds."""
+    """The contents of config.json."""
 
     format: int = FORMAT
     regard: str
@@ -73,7 +73,7 @@ def save(folder: Path, stored: StoredModel) -> None:
         "generation_config.json": configs.dump(stored.search),
         "README.md": stored.card,
     }
-    # The manifest goes first and comes last, so that a half-written folder is never taken for a damaged one.
+    # The manifest is removed first and written last, so that an incomplete folder is not reported as damaged.
     (folder / manifest.NAME).unlink(missing_ok=True)
     for name, text in texts.items():
         with weights.replacing(folder / name) as file:
@@ -90,7 +90,7 @@ def save(folder: Path, stored: StoredModel) -> None:
 def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     described = FolderConfig.parse(config or {}, str(folder / "config.json"))
     if described.format > FORMAT:
-        raise ConfigError(f"{folder} is of a later format", got=described.format, expected=f"at most {FORMAT}")
+        raise ConfigError(f"{folder} has a newer format", got=described.format, expected=f"at most {FORMAT}")
     model_config = config_of(described.model, described.config, where=f"{folder / 'config.json'} config")
     check_tokens(described.extra, model_config, str(folder / "config.json"))
     extent = Extent.of(folder / weights.FILE)

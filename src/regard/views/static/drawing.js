@@ -1,4 +1,4 @@
-// What all drawings share: elements, numbers, colours, the tip, files. Foreign text is only ever set as text.
+// Shared by all drawings: elements, numbers, colours, the tooltip, files. Foreign text is only ever inserted as text.
 
 const model = JSON.parse(document.getElementById('model').textContent);
 const SVG = 'http://www.w3.org/2000/svg';
@@ -26,7 +26,7 @@ function shape(name, attributes = {}, ...children) {
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
-// A number with as many digits as matter.
+// A number with its significant digits.
 function number(value, digits = 4) {
   if (value === null || value === undefined || !Number.isFinite(value)) return '–';
   const size = Math.abs(value);
@@ -53,7 +53,7 @@ const RAMPS = {
 };
 const rampFor = diverging => diverging ? RAMPS[darkMode.matches ? 'dark' : 'light'] : RAMPS.sequential;
 
-// Where a value stands between the ends, as one of 256 steps; −1 for a missing one.
+// The position of a value between the ends, as one of 256 steps; −1 if it is missing.
 function step(value, ends) {
   if (!Number.isFinite(value)) return -1;
   return clamp(Math.round((value - ends[0]) / (ends[1] - ends[0]) * 255), 0, 255);
@@ -65,13 +65,13 @@ function colourOf(value, ends, table) {
 }
 
 const rgb = colour => `rgb(${colour.map(Math.round).join(',')})`;
-// The ink of the better contrast.
+// The text colour with the better contrast.
 function inkOn(colour) {
   const [r, g, b] = colour.map(part => (part / 255) ** 2.2);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b < 0.19 ? '#fff' : '#111';
 }
 
-// The values at the two ends of the colours: about zero where the sign matters, else from zero or the lowest below it.
+// The values at the two ends of the scale: symmetric about zero if the sign matters, else from min(0, lowest).
 function limits(values, diverging) {
   let low = 0, high = -Infinity;
   for (const value of values) {
@@ -84,7 +84,7 @@ function limits(values, diverging) {
   return [low, high > low ? high : low + 1];
 }
 
-// The bar that says which colour is which number.
+// The colour bar.
 function legend(ends, diverging, text = false) {
   const bar = make('canvas', { width: 128, height: 1, class: 'bar', 'aria-hidden': 'true' });
   const pen = bar.getContext('2d');
@@ -110,7 +110,7 @@ function tint(value, ends, diverging, dark = darkMode.matches) {
   return { css: rgb(colour), ink: inkOn(colour) };
 }
 
-// One tip for the whole page. `lines` are lists of text pieces; a piece [text, class] is styled.
+// One tooltip for the whole page. `lines` are lists of text pieces; a piece [text, class] is styled.
 const tipBox = document.getElementById('tip');
 function tip(event, lines, value) {
   tipBox.replaceChildren(...lines.map(line => make('div', {}, ...line.map(piece =>
@@ -144,7 +144,7 @@ function download(svg, name) {
 
 const exportButton = action => make('button', { type: 'button', class: 'quiet export', onclick: action }, 'Export SVG');
 
-// A sheet for export: white paper, dark ink, whatever the mode of the screen.
+// A sheet for export: dark on white, whatever the mode of the screen.
 function sheet(width, height, title) {
   const paper = shape('svg', { width, height, viewBox: `0 0 ${width} ${height}`, 'font-family': 'system-ui, sans-serif', 'font-size': 11 });
   const caption = shape('title');

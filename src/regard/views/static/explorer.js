@@ -1,4 +1,4 @@
-// All heads at once, one head at a time: as a matrix, or as a text where a word shows what it looks at.
+// An overview of all heads, and one head at a time: as a matrix, or as a text where a word shows what it attends to.
 
 function drawExplorer(box) {
   const { kinds, sites, texts, exact } = model.heads;
@@ -137,7 +137,7 @@ function drawExplorer(box) {
     ];
   };
 
-  // Two lines of a matrix are pale on the matrix's scale; they get their own, unless one scale is asked for.
+  // A row or column alone would be pale on the matrix's scale; it gets its own, unless one scale is chosen.
   const textEnds = () => state.same ? shown.ends : limits(seen().flatMap(part => part.values || []), shown.diverging);
 
   function pick(side, i) {

@@ -1,4 +1,4 @@
-// A matrix as a heat map: one canvas, drawn anew at each size; near and far by zoom, with labels that follow.
+// A matrix as a heat map: one canvas, redrawn at each size, with zoom and labels that follow.
 
 const FONT = '12px system-ui, sans-serif';
 const ruler = document.createElement('canvas').getContext('2d');
@@ -11,7 +11,7 @@ function widest(labels, longest) {
 }
 
 class HeatMap {
-  // `grid`: rows, columns (labels), values (flat), diverging, ends, error (how far a value may be off)
+  // `grid`: rows, columns (labels), values (flat), diverging, ends, error (the largest error of a value)
   constructor(box, { onPick = () => {}, label = 'heat map' } = {}) {
     this.canvas = make('canvas', { class: 'heat', tabindex: '0', role: 'img', 'aria-label': label });
     this.zoomer = make('div', { class: 'zoom', hidden: true },
@@ -38,7 +38,7 @@ class HeatMap {
     this.draw();
   }
 
-  // One pixel a cell, scaled when drawn.
+  // One pixel per cell, scaled when drawn.
   paint() {
     const { rows, columns, values, ends, diverging } = this.grid;
     this.pixels = make('canvas', { width: Math.max(columns.length, 1), height: Math.max(rows.length, 1) });
@@ -53,7 +53,7 @@ class HeatMap {
     pen.putImageData(image, 0, 0);
   }
 
-  // Sizes of cells and window for the width there is.
+  // Sizes of cells and window for the available width.
   measure() {
     const { rows, columns } = this.grid;
     this.width = this.box.clientWidth;
@@ -124,7 +124,7 @@ class HeatMap {
     }
   }
 
-  // In wide cells the numbers themselves.
+  // Wide cells show the numbers.
   drawNumbers(pen) {
     const { rows, columns, values, ends, diverging } = this.grid, cx = this.fitX * this.zoom, cy = this.fitY * this.zoom;
     if (cx < 36 || cy < 17) return;
@@ -162,7 +162,7 @@ class HeatMap {
     pen.restore();
   }
 
-  // The cell under the pointer; −1 in one place stands for a label.
+  // The cell under the pointer; −1 for row or column means a label.
   find(event) {
     const box = this.canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
     const i = Math.floor((y - this.top) / (this.fitY * this.zoom) + this.y);

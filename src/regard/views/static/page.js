@@ -1,4 +1,4 @@
-// Puts the drawings where they belong.
+// Puts the drawings into the page.
 
 const DRAW = { matrix: drawMatrix, curves: drawCurves, words: drawWords };
 model.panels.forEach((panel, i) => DRAW[panel.kind]?.(panel, document.getElementById(`panel-${i}`)));

@@ -1,4 +1,4 @@
-// Weights of single heads, unpacked when they are looked at; the last few are kept.
+// Weights of single heads, unpacked when they are shown; the last few are kept.
 
 const KEPT = 24;
 const unpacked = new Map();
@@ -6,7 +6,7 @@ const parsed = new Promise(done => document.readyState === 'loading' ? addEventL
 
 async function block(id) {
   let element = document.getElementById(id);
-  // The last element found may still be growing while the file is read.
+  // The last element may still be incomplete while the file is being read.
   if (!element || !element.nextElementSibling) { await parsed; element = document.getElementById(id); }
   return element.textContent;
 }

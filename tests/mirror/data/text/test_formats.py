@@ -192,19 +192,19 @@ GOOD = {"vocab.json": '{"a": 0, "b": 1, "ab": 2}', "merges.txt": "#version: 0.2\
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        ({"tokenizer.json": "{"}, r"tokenizer\.json is no usable tokenizer"),
-        ({"tokenizer.json": '{"model": {"type": "Python", "code": "import os"}}'}, r"tokenizer\.json is no usable"),
+        ({"tokenizer.json": "{"}, r"tokenizer\.json is not a usable tokenizer"),
+        ({"tokenizer.json": '{"model": {"type": "Python", "code": "import os"}}'}, r"tokenizer\.json is not a usable"),
         ({"vocab.txt": "a\nb\n"}, r"vocab\.txt lacks the piece \[UNK\]"),
         ({"vocab.txt": ""}, r"vocab\.txt lacks"),
-        ({**GOOD, "vocab.json": "[1]"}, r"vocab\.json is no mapping"),
-        ({**GOOD, "vocab.json": '{"a": "0"}'}, r"vocab\.json is no vocabulary"),
-        ({**GOOD, "vocab.json": '{"a": 0, "b": 0}'}, r"vocab\.json is no vocabulary"),
+        ({**GOOD, "vocab.json": "[1]"}, r"vocab\.json is not a mapping"),
+        ({**GOOD, "vocab.json": '{"a": "0"}'}, r"vocab\.json is not a vocabulary"),
+        ({**GOOD, "vocab.json": '{"a": 0, "b": 0}'}, r"vocab\.json is not a vocabulary"),
         ({**GOOD, "vocab.json": "[" * 100_000}, r"vocab\.json is not valid JSON"),
         ({**GOOD, "merges.txt": "a b c\n"}, r"line 1 of .*merges\.txt"),
         ({**GOOD, "merges.txt": "a c\n"}, r"line 1 of .*merges\.txt"),
         ({**GOOD, "tokenizer_config.json": "nope"}, r"tokenizer_config\.json is not valid JSON"),
-        ({"tokenizer.model": "hello"}, r"tokenizer\.model is no usable sentencepiece model"),
-        ({"tokenizer.model": ""}, r"tokenizer\.model is no usable sentencepiece model"),
+        ({"tokenizer.model": "hello"}, r"tokenizer\.model is not a usable sentencepiece model"),
+        ({"tokenizer.model": ""}, r"tokenizer\.model is not a usable sentencepiece model"),
     ],
 )
 def test_a_broken_file_is_named_in_one_line(files: dict[str, str], says: str, tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_damage() -> None:
     with pytest.raises(UsageError, match="vocab_size is too small"):
         read_llama2c_tokenizer(data, 100)
     for cut in (0, 3, 11, 50, len(data) - 1):
-        with pytest.raises(DataError, match=r"no tokenizer\.bin"):
+        with pytest.raises(DataError, match=r"not a tokenizer\.bin"):
             read_llama2c_tokenizer(data[:cut], len(vocab))
     with pytest.raises(DataError, match="an end after"):
         read_llama2c_tokenizer(data, len(vocab) + 1)
@@ -125,7 +125,7 @@ def test_damage() -> None:
             read_llama2c_tokenizer(data[:8] + struct.pack("<i", wrong) + data[12:], len(vocab))
     with pytest.raises(DataError, match="score nan"):
         read_llama2c_tokenizer(data[:4] + struct.pack("<f", float("nan")) + data[8:], len(vocab))
-    with pytest.raises(DataError, match="stands twice"):
+    with pytest.raises(DataError, match="duplicate token"):
         read_llama2c_tokenizer(packed([*vocab, vocab[-1]]), len(vocab) + 1)
     with pytest.raises(DataError, match="token 5 is 'x', expected byte 2"):
         read_llama2c_tokenizer(packed([*vocab[:5], (b"x", 0.0), *vocab[6:]]), len(vocab))

@@ -57,7 +57,7 @@ def test_plain_rows_have_no_special_tokens_and_no_segments(tokenizer: Tokenizer)
 
 
 def test_wrong_calls(tokenizer: Tokenizer) -> None:
-    with pytest.raises(UsageError, match="as many of each: got 2 first texts, 1"):
+    with pytest.raises(UsageError, match="as many first as second texts: got 2 first texts, 1"):
         bert_rows(tokenizer, ["a", "b"], ["c"])
     with pytest.raises(UsageError, match="max_len is too small"):
         bert_rows(tokenizer, ["a"], ["c"], 2)

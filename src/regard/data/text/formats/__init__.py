@@ -1,8 +1,8 @@
-"""Tokenizers that others made, opened from their files: nothing in them is executed, and what is broken is one error.
+"""Tokenizers of other libraries, read from their files. Nothing in them is executed; a broken file is one error.
 
-detect          which files a folder holds, and the one way in: `read_tokenizer`
+detect          which files a folder holds, and the entry point `read_tokenizer`
 vocabulary      vocab.txt (BERT), vocab.json and merges.txt (GPT-2)
-spm             a sentencepiece model's file, read without its library
+spm             a sentencepiece model file, read without its library
 sentencepiece   such a model as a tokenizer: Llama's, T5's, and the two of a Marian folder
 llama2c         the tokenizer.bin of llama2.c
 """

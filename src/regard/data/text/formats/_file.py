@@ -1,4 +1,4 @@
-"""Files from elsewhere: of bounded size, and an error that names them where they cannot be read."""
+"""Reads files from elsewhere, with a size limit and errors that name the file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from regard.core.errors import DataError
 
 REMEDY = "Copy or download the file again."
-# The largest vocabularies in use are about 35 MB; what is far beyond is no vocabulary.
+# The largest vocabularies in use are about 35 MB; a much larger file is not a vocabulary.
 _LARGEST = 64 * 2**20
 
 
@@ -31,7 +31,7 @@ def text(path: Path) -> str:
 
 
 def mapping(path: Path) -> dict[str, Any]:
-    """The JSON mapping in a file; an empty one where there is no such file."""
+    """The JSON mapping in a file; empty if the file does not exist."""
     if not path.is_file():
         return {}
     try:
@@ -41,14 +41,14 @@ def mapping(path: Path) -> dict[str, Any]:
             raise
         raise DataError(f"{path} is not valid JSON", got=str(error)[:200], remedy=REMEDY) from error
     if not isinstance(content, dict):
-        raise DataError(f"{path} is no mapping", got=type(content).__name__, remedy=REMEDY)
+        raise DataError(f"{path} is not a mapping", got=type(content).__name__, remedy=REMEDY)
     return content
 
 
 def vocabulary(path: Path) -> dict[str, int]:
-    """A mapping of tokens to ids, each id once."""
+    """A mapping of tokens to distinct ids."""
     ids = mapping(path)
     good = bool(ids) and all(type(id) is int and 0 <= id < 2**31 for id in ids.values())
     if not good or len(set(ids.values())) != len(ids):
-        raise DataError(f"{path} is no vocabulary", expected="tokens with ids, each id once", remedy=REMEDY)
+        raise DataError(f"{path} is not a vocabulary", expected="tokens with distinct ids", remedy=REMEDY)
     return ids

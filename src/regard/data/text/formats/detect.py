@@ -1,13 +1,13 @@
-"""The tokenizer of a Hugging Face folder, by the files it holds, the first of:
+"""Reads the tokenizer of a Hugging Face folder. It uses the first of these files that the folder holds:
 
-    tokenizer.json                      whatever kind, as the `tokenizers` library wrote it
+    tokenizer.json                      any kind, as written by the `tokenizers` library
     source.spm, target.spm, vocab.json  Marian: a tokenizer for each side
     vocab.txt                           BERT
     vocab.json, merges.txt              GPT-2
     tokenizer.model or spiece.model     sentencepiece: Llama, T5
 
-Its special tokens are named by tokenizer_config.json, special_tokens_map.json, or by id in the model's config.json;
-failing that by what such vocabularies call them. Names of classes and of code in these files are never followed.
+The special tokens are named by tokenizer_config.json, special_tokens_map.json, or by id in the model's config.json; if
+not, by their usual names in such vocabularies. Names of classes and of code in these files are never followed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MARIAN = ("source.spm", "target.spm", "vocab.json")
 def read_tokenizer(
     folder: Path, config: Mapping[str, Any] | None = None
 ) -> Tokenizer | tuple[Tokenizer, Tokenizer] | None:
-    """What the folder holds: one tokenizer, Marian's two (source, target), or None where there is none.
+    """The folder's tokenizer, Marian's two tokenizers (source, target), or None if there is none.
 
     `config` is the model's; without it the folder's config.json is read.
     """
@@ -58,9 +58,9 @@ def read_tokenizer(
         alone = (folder / "spiece.model").is_file() and not (folder / "tokenizer.json").is_file()
         if config.get("model_type") == "pegasus" and alone:
             raise DataError(
-                f"{folder} has its tokenizer in a form that is not supported",
-                got="Pegasus without tokenizer.json, whose other files leave out where its numbers begin",
-                remedy="Save it where it came from: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER).",
+                f"{folder} has a tokenizer in a format that is not supported",
+                got="Pegasus without tokenizer.json; its other files do not say where its ids begin",
+                remedy="Save it with transformers: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER).",
             )
         inner: tokenizers.Tokenizer | None
         if (path := folder / "tokenizer.json").is_file():
@@ -74,15 +74,15 @@ def read_tokenizer(
 
 
 def _from_json(path: Path) -> tuple[tokenizers.Tokenizer, int]:
-    """The tokenizer, and how many times as long its normalizer can make a text."""
+    """The tokenizer, and the factor by which its normalizer can lengthen a text."""
     content = text(path)
     growth = checked_growth(content, str(path))
-    with guarded(f"{path} is no usable tokenizer", REMEDY):
+    with guarded(f"{path} is not a usable tokenizer", REMEDY):
         return tokenizers.Tokenizer.from_str(content), growth
 
 
 def _from_vocabulary(folder: Path, settings: Mapping[str, Any]) -> tokenizers.Tokenizer | None:
-    """One that is not in a tokenizer.json, with the tokens that were added to it."""
+    """A tokenizer without a tokenizer.json, with the tokens that were added to it."""
     if (path := folder / "vocab.txt").is_file():
         made = vocabulary.bert(path, settings)
     elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
@@ -97,5 +97,5 @@ def _from_vocabulary(folder: Path, settings: Mapping[str, Any]) -> tokenizers.To
 
 
 def _without_nulls(settings: dict[str, Any]) -> dict[str, Any]:
-    """Without the special tokens that are there but null, which would hide those of special_tokens_map.json."""
+    """Drop special tokens that are null, which would hide those of special_tokens_map.json."""
     return {key: value for key, value in settings.items() if value is not None}

@@ -1,10 +1,10 @@
-"""The `tokenizer.bin` of llama2.c: scored strings of bytes, Llama's sentencepiece vocabulary without its file format.
+"""The `tokenizer.bin` of llama2.c: byte strings with scores. It is Llama's sentencepiece vocabulary in another format.
 
-    int32 length of the longest string; then for each token: float32 score, int32 length, so many bytes
+    int32 length of the longest string; then for each token: float32 score, int32 length, that many bytes
 
-All little-endian. Tokens 0, 1, 2 are the unknown, beginning and end; 3 to 258 are single bytes, written `<0x0A>` or, in
-older files, as the character of that number. Spaces are spaces. A text gets a space before it; its characters, or where
-there is no such token their bytes, are merged pair by pair, always the pair whose string has the highest score.
+All little-endian. Tokens 0, 1, 2 are the unknown, beginning and end tokens. Tokens 3 to 258 are single bytes, written
+`<0x0A>` or, in older files, as the character with that number. Spaces are spaces. A text gets a space before it. Its
+characters (or their bytes, if there is no such token) are merged pair by pair, always the pair with the highest score.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from regard.data.text.formats.sentencepiece import merges
 from regard.data.text.specials import Specials
 from regard.data.text.tokenizer import Tokenizer as Wrapped
 
-_WHAT = "this is no tokenizer.bin of llama2.c"
+_WHAT = "this is not a tokenizer.bin of llama2.c"
 _REMEDY = "Give the tokenizer that the checkpoint was trained with, and its vocab_size."
 _SPECIAL_TOKENS = ("<unk>", "<s>", "</s>")
 _FIRST_BYTE, _FIRST_TEXT = 3, 259
@@ -28,13 +28,13 @@ _LONGEST = 512
 
 
 def read_llama2c_tokenizer(data: bytes, vocab_size: int) -> Wrapped:
-    """The tokenizer in these bytes; what follows its last token is left alone."""
+    """The tokenizer in these bytes; bytes after its last token are ignored."""
     if vocab_size < _FIRST_TEXT:
         raise UsageError("vocab_size is too small", got=vocab_size, expected=f"{_FIRST_TEXT} or more")
     scored = _tokens(data, vocab_size)
     texts = [*_SPECIAL_TOKENS, *(f"<0x{byte:02X}>" for byte in range(256)), *(text for text, _ in scored[_FIRST_TEXT:])]
     if len(set(texts)) != vocab_size:
-        raise DataError(_WHAT, got="a token that stands twice", remedy=_REMEDY)
+        raise DataError(_WHAT, got="a duplicate token", remedy=_REMEDY)
     _check_bytes([text for text, _ in scored[_FIRST_BYTE:_FIRST_TEXT]])
     with guarded(_WHAT, _REMEDY):
         pairs = merges(dict(scored[_FIRST_TEXT:]))
@@ -62,7 +62,7 @@ def _tokens(data: bytes, count: int) -> list[tuple[str, float]]:
 
 def _check_bytes(texts: list[str]) -> None:
     for byte, text in enumerate(texts):
-        # A lone byte above 127 is no UTF-8.
+        # A single byte above 127 is not UTF-8.
         if text not in (f"<0x{byte:02X}>", chr(byte), "\ufffd"):
             got = f"token {_FIRST_BYTE + byte} is {text[:20]!r}"
             raise DataError(_WHAT, got=got, expected=f"byte {byte}", remedy=_REMEDY)

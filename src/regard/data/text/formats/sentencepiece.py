@@ -1,15 +1,15 @@
 """A sentencepiece model as a tokenizer of the `tokenizers` library (Kudo 2018; Kudo & Richardson 2018).
 
-Text is mapped by the model's table of characters, spaces are trimmed and joined where the model says so, one is put
-before the text, and all become "▁". A unigram model takes the likeliest split; a BPE model merges the neighbours that
-make the piece of the highest score, until none do.
+Text is mapped by the model's character table, spaces are trimmed and collapsed if the model says so, one is put before
+the text, and all become "▁". A unigram model takes the most likely split. A BPE model merges the neighbours that form
+the piece with the highest score, until no merge is left.
 
 Marian has a model for each side and one vocabulary, a JSON mapping, for both. A piece of the model that is not in the
-vocabulary is unknown: such pieces stand after the vocabulary's end. A token of the vocabulary that is not in the model
-cannot come from text: it is spelt with a space before it, which normalised text has none of.
+vocabulary is unknown: such pieces get ids after the vocabulary's end. A token of the vocabulary that is not in the
+model must not match text, so it is spelt with a space before it, which normalised text does not contain.
 
-Where we differ: sentencepiece takes the longest match in its table of characters, the library looks at whole graphemes;
-they disagree on some letters with several combining marks.
+Where we differ: sentencepiece takes the longest match in its character table, the library matches whole graphemes. They
+disagree on some letters with several combining marks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from regard.data.text.formats import spm
 from regard.data.text.formats._file import REMEDY, vocabulary
 from regard.data.text.formats.spm import Piece, SpmModel, read_spm
 
-# Those of Gemma, the largest vocabulary of this kind in use, have about a tenth of that.
+# Gemma, the largest vocabulary of this kind in use, needs about a tenth of that.
 _MOST_MERGED = 100_000_000
 _SPACE = "▁"
 _HIDDEN = " "
@@ -36,17 +36,17 @@ _LANGUAGE = re.compile(r">>[^<>\s]+<<")
 
 
 def spm_tokenizer(path: Path) -> Tokenizer:
-    """`tokenizer.model` or `spiece.model`: ids are the order of its pieces."""
+    """`tokenizer.model` or `spiece.model`: the ids are the order of the pieces."""
     model = read_spm(path)
     special = [piece.text for piece in model.pieces if piece.type in (spm.UNKNOWN, spm.CONTROL)]
     return _tokenizer(model, [piece.text for piece in model.pieces], special, model.pieces[model.unk_id].text)
 
 
 def marian_tokenizers(source: Path, target: Path, vocab: Path) -> tuple[Tokenizer, Tokenizer, int]:
-    """Those of the two sides, and how many ids there are; what is at and above is unknown."""
+    """The tokenizers of both sides, and the number of ids; larger ids are unknown."""
     ids = vocabulary(vocab)
     if sorted(ids.values()) != list(range(len(ids))) or "<unk>" not in ids:
-        raise DataError(f"{vocab} is no Marian vocabulary", expected="<unk>, and ids 0, 1, 2, …", remedy=REMEDY)
+        raise DataError(f"{vocab} is not a Marian vocabulary", expected="<unk>, and ids 0, 1, 2, …", remedy=REMEDY)
     texts = sorted(ids, key=ids.__getitem__)
     source_tokenizer, target_tokenizer = (_side(read_spm(path), texts, ids) for path in (source, target))
     return source_tokenizer, target_tokenizer, len(ids)
@@ -57,13 +57,13 @@ def _side(model: SpmModel, texts: Sequence[str], ids: dict[str, int]) -> Tokeniz
     special = [text for text in _MARIAN_SPECIAL if text in ids]
     tokenizer = _tokenizer(model, [*texts, *spare], special, "<unk>")
     codes = [text for text in texts if _LANGUAGE.fullmatch(text)]
-    # Not special: which language to write is said in the text itself.
+    # Not special: the tag for the target language is written in the text itself.
     tokenizer.add_tokens([AddedToken(code, normalized=False) for code in codes])
     return tokenizer
 
 
 def _tokenizer(model: SpmModel, texts: Sequence[str], special: Sequence[str], unk: str) -> Tokenizer:
-    """`texts` are all tokens by id, `special` those of them that are special."""
+    """`texts` are all tokens by id; `special` are the special ones among them."""
     live = _pieces(model)
     shown = {*live, *special, *(text for text in texts if _LANGUAGE.fullmatch(text))}
     spelt = [text if text in shown else _HIDDEN + text for text in texts]
@@ -84,7 +84,7 @@ def _tokenizer(model: SpmModel, texts: Sequence[str], special: Sequence[str], un
 
 
 def _pieces(model: SpmModel) -> dict[str, Piece]:
-    """Those that text may become, or fall back to."""
+    """The pieces that text may become, or fall back to."""
     return {p.text: p for p in model.pieces if p.type in (spm.NORMAL, spm.USER_DEFINED, spm.BYTE)}
 
 
@@ -95,8 +95,8 @@ def _unigram(live: dict[str, Piece], texts: Sequence[str], unk: str, fallback: b
     def score(text: str) -> float:
         piece = live.get(text)
         if piece is not None and piece.type == spm.USER_DEFINED:
-            return len(text) * high - 0.1  # sentencepiece's own bonus, which makes it win over its parts
-        # What text cannot become must not lower the lowest score, which the unknown is measured by.
+            return len(text) * high - 0.1  # sentencepiece's own bonus, so that it wins over its parts
+        # A piece that text cannot become must not lower the lowest score, from which the unknown score is derived.
         return piece.score if piece is not None and piece.type == spm.NORMAL else low
 
     return models.Unigram([(text, score(text)) for text in texts], texts.index(unk), byte_fallback=fallback)
@@ -105,15 +105,15 @@ def _unigram(live: dict[str, Piece], texts: Sequence[str], unk: str, fallback: b
 def _bpe(live: dict[str, Piece], texts: Sequence[str], unk: str, fallback: bool) -> models.BPE:
     ids = {text: id for id, text in enumerate(texts)}
     normal = {text: piece.score for text, piece in live.items() if piece.type == spm.NORMAL}
-    # Without merges of their own, a user's symbols are found as whole words, which the splitting makes them.
+    # User-defined symbols have no merges, but pre-tokenization makes them whole words, which are matched.
     whole = any(piece.type == spm.USER_DEFINED for piece in live.values())
     return models.BPE(ids, merges(normal), unk_token=unk, fuse_unk=True, byte_fallback=fallback, ignore_merges=whole)
 
 
 def merges(scores: dict[str, float]) -> list[tuple[str, str]]:
-    """Every two pieces that make a third, the highest score of the third first."""
+    """All pairs of pieces that form a third, by falling score of the third."""
     order = sorted(scores, key=lambda text: -scores[text])
-    same = {text: text for text in scores}  # one string for each piece, however many merges name it
+    same = {text: text for text in scores}  # one string object per piece, however many merges use it
     made: list[tuple[str, str]] = []
     characters = 0
     for text in order:
@@ -125,7 +125,7 @@ def merges(scores: dict[str, float]) -> list[tuple[str, str]]:
         characters += (len(made) - before) * len(text)
         if characters > _MOST_MERGED:
             raise DataError(
-                "the sentencepiece model can be put together in too many ways",
+                "the sentencepiece model has too many merges",
                 got=f"{len(made):,} merges",
                 expected=f"at most {_MOST_MERGED:,} characters in all merges",
                 remedy=REMEDY,
@@ -140,7 +140,7 @@ def _normalisers(model: SpmModel) -> list[normalizers.Normalizer]:
     if model.add_dummy_prefix:
         steps.append(normalizers.Prepend(" "))
     steps.append(normalizers.Replace(" ", _SPACE))
-    if model.remove_extra_whitespaces:  # a "▁" of the text itself at its end is trimmed too
+    if model.remove_extra_whitespaces:  # a "▁" in the text itself is trimmed at its end too
         steps.append(normalizers.Replace(Regex(_SPACE + "+$"), ""))
     return steps
 
@@ -155,6 +155,6 @@ def _decoders(model: SpmModel, fallback: bool) -> list[decoders.Decoder]:
 
 
 def _first_letters(special: Iterable[str]) -> str:
-    """Sets the first letter of a special token apart where text spells it, so that no text becomes a special token."""
+    """Split off the first character of special tokens that text spells, so that text never becomes a special token."""
     patterns = [f"{re.escape(token[0])}(?={re.escape(token[1:])})" for token in special if len(token) > 1]
     return "|".join(patterns) or r"(?!)"

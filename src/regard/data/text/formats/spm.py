@@ -1,8 +1,8 @@
-"""A sentencepiece model's file (Kudo & Richardson 2018): pieces with scores, and how text is normalised.
+"""Reads the file of a sentencepiece model (Kudo & Richardson 2018): pieces with scores, and text normalisation.
 
-It is a protocol buffer. Only what is needed is read, by the wire format itself: a message is a row of fields, each a
-number `field << 3 | kind` and a value: kind 0 a number of 7 bits a byte, 1 eight bytes, 2 a length and so many bytes,
-5 four bytes. Fields that we do not know are passed over.
+It is a protocol buffer. Only what is needed is read, directly in the wire format: a message is a sequence of fields,
+each a number `field << 3 | kind` and a value. Kind 0 is a number with 7 bits per byte, 1 is eight bytes, 2 is a length
+and that many bytes, 5 is four bytes. Unknown fields are skipped.
 
     ModelProto       1 piece (repeated)   2 trainer   3 normalizer
     SentencePiece    1 text   2 score   3 type
@@ -25,14 +25,14 @@ from regard.data.text.formats._file import REMEDY, read_bytes
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 UNIGRAM, BPE = 1, 2
 _MOST_PIECES = 1_000_000
-# Far beyond what is trained (16); the ways to cut a piece in two are counted by its length.
+# Far more than trainers use (16); the number of ways to split a piece grows with its length.
 _LONGEST = 512
-# The longest in Unicode's own forms has 33 bytes.
+# The longest of Unicode's normal forms has 33 bytes.
 _LONGEST_ENTRY = 128
 
 
 class _Damage(Exception):
-    """What is wrong with the bytes; becomes a DataError that names the file."""
+    """A problem with the bytes; becomes a DataError that names the file."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class SpmModel:
-    """What a sentencepiece model's file holds, as far as encoding and decoding need it."""
+    """The contents of a sentencepiece model's file, as far as encoding and decoding need them."""
 
     pieces: tuple[Piece, ...]
     model_type: int = UNIGRAM
@@ -59,12 +59,12 @@ class SpmModel:
 
 
 def read_spm(path: Path) -> SpmModel:
-    """The model in a file."""
+    """Read the model in a file."""
     data = read_bytes(path)
     try:
         return _model(data)
     except _Damage as error:
-        raise DataError(f"{path} is no usable sentencepiece model", got=error, remedy=REMEDY) from error
+        raise DataError(f"{path} is not a usable sentencepiece model", got=error, remedy=REMEDY) from error
 
 
 def _model(data: bytes) -> SpmModel:
@@ -93,13 +93,13 @@ def _model(data: bytes) -> SpmModel:
 
 def _check(pieces: list[Piece], trainer: dict[int, int | bytes], normalizer: dict[int, int | bytes]) -> None:
     if sum(piece.type == UNKNOWN for piece in pieces) != 1:
-        raise _Damage(f"{len(pieces)} pieces without one for the unknown")
+        raise _Damage(f"{len(pieces)} pieces and no unknown piece")
     if len({piece.text for piece in pieces}) != len(pieces):
-        raise _Damage("a piece that stands twice")
+        raise _Damage("a duplicate piece")
     if _flag(trainer, 3, UNIGRAM) not in (UNIGRAM, BPE):
         raise _Damage("a model of words or characters, expected unigram or BPE")
     if _flag(trainer, 24, 0) or not _flag(normalizer, 5, 1):
-        raise _Damage("spaces that do not stand as '▁' before words")
+        raise _Damage("spaces that are not written as '▁' before words")
     if (size := longest_entry(_block(normalizer.get(2, b"")))) > _LONGEST_ENTRY:
         raise _Damage(f"a character that becomes {size} bytes of text")
 
@@ -147,7 +147,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             if size is None:
                 raise _Damage(f"a field of kind {kind}")
             if size > len(data) - at:
-                raise _Damage(f"{size} bytes wanted where {len(data) - at} are left")
+                raise _Damage(f"{size} bytes expected where {len(data) - at} are left")
             value, at = data[at : at + size], at + size
         yield field, value
 

@@ -16,9 +16,9 @@ END_OF_TEXT = "<|endoftext|>"
 
 
 def bert(path: Path, settings: Mapping[str, Any]) -> Tokenizer:
-    """`vocab.txt`, a piece a line; `settings` are those of tokenizer_config.json."""
+    """`vocab.txt`, one piece per line; `settings` are those of tokenizer_config.json."""
     lines = text(path).split("\n")
-    # As the reference reads it: a carriage return or a space is part of no piece, the last line end makes none.
+    # As the reference reads it: pieces contain no carriage return or space, and the last line end adds no piece.
     pieces = [line.rstrip("\r\n") for line in (lines[:-1] if lines[-1] == "" else lines)]
     vocab = {piece: id for id, piece in enumerate(pieces)}
     unk, cls, sep = (spelt(settings.get(f"{name}_token")) or f"[{name.upper()}]" for name in ("unk", "cls", "sep"))
@@ -60,13 +60,13 @@ def _merges(path: Path, vocab: Mapping[str, int]) -> list[tuple[str, str]]:
             continue
         pair = line.rstrip("\r").split(" ")
         if len(pair) != 2 or not {*pair, "".join(pair)} <= vocab.keys():
-            raise DataError(f"line {number} of {path} is no merge of two tokens", got=repr(line[:80]), remedy=REMEDY)
+            raise DataError(f"line {number} of {path} is no pair of tokens", got=repr(line[:80]), remedy=REMEDY)
         merges.append((pair[0], pair[1]))
     return merges
 
 
 def add(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None:
-    """The tokens that were added to a vocabulary later, at the ids that the folder gives them."""
+    """The tokens that were added to a vocabulary later, with the ids that the folder gives them."""
     listed = settings.get("added_tokens_decoder")
     wanted: dict[int, AddedToken] = {}
     for id, entry in (listed if isinstance(listed, dict) else {}).items():
@@ -81,7 +81,7 @@ def add(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None
         (tokenizer.add_special_tokens if token.special else tokenizer.add_tokens)([token])
         if tokenizer.token_to_id(token.content) != id:
             raise DataError(
-                f"{folder} adds the token {token.content!r} at another place than its vocabulary ends",
+                f"{folder} gives the added token {token.content!r} an id that does not follow its vocabulary",
                 got=f"id {id}",
                 expected=tokenizer.token_to_id(token.content),
                 remedy=REMEDY,

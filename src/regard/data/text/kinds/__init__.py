@@ -1,1 +1,1 @@
-"""Tokenizers that can be learnt, one file a kind."""
+"""Tokenizers that can be learnt, one file per kind."""

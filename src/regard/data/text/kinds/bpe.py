@@ -1,9 +1,9 @@
 """Byte-pair encoding (Sennrich et al. 2016): frequent neighbours are merged, starting from characters.
 
 Each word carries its space as "▁" at its start (Kudo & Richardson 2018), and the text as a whole gets one more, so
-that a word is the same token at the start of a line and inside it; decoding gives back the normalised text exactly,
-every space included. Pieces never span letters and punctuation, which keeps "dog" and "dog." together, and means that
-no piece can ever spell a special token such as "</s>".
+that a word is the same token at the start of a line and inside it. Decoding returns the normalised text exactly, with
+every space. Pieces never span letters and punctuation, so "dog" is the same token in "dog" and "dog.", and no piece can
+spell a special token such as "</s>".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from regard.data.text._library import SPECIALS, UNK, WORD_START, check_alphabet,
 class Bpe:
     """Pairs seen fewer than `min_count` times are not merged. An unseen character is one unknown token.
 
-    `split_digits` keeps every digit a token of its own: what is learnt about numbers then holds for unseen ones.
+    `split_digits` makes every digit a token, so that what is learnt about numbers also holds for unseen ones.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Bpe:
 
     def train(self, lines: Iterable[str]) -> Tokenizer:
         tokenizer = Tokenizer(models.BPE(unk_token=UNK))
-        # Metaspace could mark the start itself, but would leave a leading space as it is and so lose it.
+        # Metaspace could mark the start itself, but it would keep a leading space unchanged and so lose it.
         tokenizer.normalizer = normalizers.Sequence([normaliser(self.lowercase), normalizers.Prepend(" ")])
         word_starts = pre_tokenizers.Metaspace(WORD_START, prepend_scheme="never")
         digits = [pre_tokenizers.Digits(individual_digits=True)] if self.split_digits else []

@@ -1,6 +1,6 @@
-"""Characters: every Unicode character of the text, composed where possible (NFC), is a token; spaces and line ends too.
+"""Characters: every Unicode character of the text, composed if possible (NFC), is a token, also spaces and line ends.
 
-Decoding joins them, and gives back the normalised text exactly.
+Decoding joins them and returns the normalised text exactly.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _ALL_OF_UNICODE = 0x110000
 
 
 class Char:
-    """The vocabulary is what the text holds, most frequent first."""
+    """The vocabulary holds the characters of the text, most frequent first."""
 
     def __init__(self, *, lowercase: bool = False) -> None:
         self.lowercase = lowercase
@@ -24,7 +24,7 @@ class Char:
         tokenizer = Tokenizer(models.WordLevel(unk_token=UNK))
         lower = [normalizers.Lowercase()] if self.lowercase else []
         tokenizer.normalizer = normalizers.Sequence([*lower, normalizers.NFC()])
-        # A dot would stop at line ends.
+        # "." would stop at line ends.
         tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
         tokenizer.decoder = decoders.Fuse()
         trainer = trainers.WordLevelTrainer(

@@ -1,6 +1,6 @@
-"""Whole words, as in the first attention models (Bahdanau et al. 2015): the most frequent ones, the rest unknown.
+"""Whole words, as in the first attention models (Bahdanau et al. 2015): only the most frequent ones are known.
 
-Text is split at white space, and each punctuation mark is a word. Spacing is not kept: decoding puts one space between
+Text is split at white space, and each punctuation mark is a word. Spacing is lost: decoding puts one space between
 words.
 """
 
@@ -14,7 +14,7 @@ from regard.data.text._library import SPECIALS, UNK, check_sizes, fit, normalise
 
 
 class Word:
-    """At most `vocab_size` tokens, specials included, and only words seen at least `min_count` times."""
+    """At most `vocab_size` tokens, special tokens included, and only words seen at least `min_count` times."""
 
     def __init__(self, vocab_size: int = 30_000, *, lowercase: bool = False, min_count: int = 1) -> None:
         check_sizes(vocab_size, min_count)

@@ -1,13 +1,13 @@
 """WordPiece (Schuster & Nakajima 2012, as in BERT): a word is split greedily into the longest known pieces.
 
-Pieces inside a word begin with "##". The pieces are learnt by byte-pair merges, as the library's own trainer does, but
-that one numbers its first pieces in the order of a randomly seeded hash table, so that two runs on the same text
+Pieces inside a word begin with "##". The pieces are learnt by byte-pair merges, as in the library's own trainer. But
+that trainer numbers its first pieces in the order of a randomly seeded hash table, so two runs on the same text
 disagree. Here the merges are learnt with "▁" at the start of each word, which is deterministic, and then renamed:
-"▁the" is a word's start, "the"; "ing" is inside a word, "##ing". Spacing is not kept: decoding puts one space between
-words, and punctuation marks are words.
+"▁the" begins a word and becomes "the"; "ing" is inside a word and becomes "##ing". Spacing is lost: decoding puts one
+space between words, and punctuation marks are words.
 
 With `marks="bert"` the tokenizer is BERT's own (Devlin et al. 2019) with a vocabulary learnt here: its five special
-tokens come first, and text is cleaned and split as BERT does, so that the pieces alone, as a `vocab.txt`, say it all.
+tokens come first, and text is cleaned and split as BERT does, so that a `vocab.txt` of the pieces describes it fully.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class Wordpiece:
         )
         tokenizer.normalizer = self._normaliser()
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(self._words())
-        # Cleaning up would also rewrite the text itself: "do not" as "don't".
+        # Cleaning up would also change the text itself: "do not" would become "don't".
         tokenizer.decoder = decoders.WordPiece(_INSIDE, cleanup=False)
         tokenizer.add_special_tokens(list(self.special_tokens))
         if self._as_bert:
-            # For those who open the file elsewhere; here specials are put around text by `rows.py`.
+            # For other programs that read the file; here `rows.py` adds the special tokens.
             tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
         return tokenizer
 
     def _merges(self, lines: Iterable[str]) -> list[str]:
-        """Characters, then merged pieces, most frequent first; "▁" stands at the start of each word."""
+        """Characters, then merged pieces, most frequent first; "▁" marks the start of each word."""
         learner = Tokenizer(models.BPE(unk_token=self.special_tokens[1]))
         learner.normalizer = normalizers.Sequence([self._normaliser(), normalizers.Replace(WORD_START, LOOKALIKE)])
         word_starts = pre_tokenizers.Metaspace(WORD_START, prepend_scheme="always", split=False)
@@ -68,7 +68,7 @@ class Wordpiece:
         return sorted(vocab, key=vocab.__getitem__)[len(self.special_tokens) :]
 
     def _vocabulary(self, merges: list[str]) -> list[str]:
-        """Specials, every character as the start and as the inside of a word, then as many merges as fit."""
+        """Special tokens, each character at the start of and inside a word, then as many merges as fit."""
         letters = [piece for piece in merges if len(piece) == 1 and piece != WORD_START]
         first = [*self.special_tokens, *letters, *(_INSIDE + letter for letter in letters)]
         check_alphabet(len(first), self.vocab_size)
