@@ -5,10 +5,12 @@ import random
 
 import pytest
 import torch
+from tests.conformance.test_checkpoint_models import SMALL as READERS
 from tests.conformance.test_company import BOS, EOS, IDS, PAD, WRITERS, alone, in_company, make, make_requests
 
 from regard.core import taps
 from regard.decoding import Decoder, Request, Search, SpecialTokens
+from regard.models import config_of, make_model
 from regard.runtime import choose
 from regard.runtime.native import Missing, kernels
 
@@ -142,3 +144,49 @@ def test_a_decoder_of_one_engine_serves_requests_as_another_does():
         texts.append([results[ticket][0].tokens for ticket in range(3)])
     assert texts[0] == texts[1]
     assert copy.deepcopy(model) is not model
+
+
+ENCODERS = [("bert", {"head": head}) for head in ("none", "masked_lm", "classes", "token_classes", "span", "sentence")]
+ENCODERS += [("vit", {}), ("vit", {"n_labels": 0})]
+
+
+@needs_kernels
+@pytest.mark.parametrize(("name", "options"), ENCODERS, ids=lambda value: str(value))
+def test_encoders_give_what_plain_gives(name, options):
+    """With padding, which a prepared encoder does not compute; int8 stays near."""
+    torch.manual_seed(0)
+    model = make_model(name, config_of(name, {**READERS[name], **options})).eval()
+    if name == "vit":
+        inputs = {
+            "pixel_values": torch.randn(3, model.config.channels, model.config.image_size, model.config.image_size)
+        }
+        real = torch.tensor(True)
+    else:
+        lengths = torch.tensor([9, 1, 4, 6])
+        real = torch.arange(9) < lengths[:, None]
+        inputs = {"input_ids": torch.randint(0, model.config.vocab_size, (4, 9)), "attention_mask": real}
+    with torch.inference_mode():
+        expected = model(**inputs)
+        quick, rough = choose(model, "float32"), choose(model, "int8")
+        assert (quick.engine, rough.engine) == ("float32", "int8")
+        output, coarse = quick.model(**inputs), rough.model(**inputs)
+    for part in ("hidden", "logits", "pooled", "pair_logits"):
+        values = [getattr(result, part) for result in (expected, output, coarse)]
+        assert len({value is None for value in values}) == 1
+        if values[0] is None:
+            continue
+        if name == "bert" and values[0].dim() == 3:  # of each token: what padding gives is nobody's
+            values = [value[real] for value in values]
+        torch.testing.assert_close(values[1], values[0], atol=1e-5, rtol=1e-5)
+        assert (values[2] - values[0]).norm() <= 0.1 * values[0].norm()
+
+
+@needs_kernels
+def test_a_watched_or_trained_encoder_runs_on_plain():
+    model = make_model("bert", config_of("bert", READERS["bert"]))
+    quick, ids = choose(model, "float32").model, torch.tensor([[1, 2, 3]])
+    assert quick(ids).hidden.requires_grad
+    model.eval()
+    with torch.inference_mode(), taps.watch() as record:
+        quick(ids)
+    assert record.sites

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import nn
 
 from regard.core.errors import LengthError, UsageError
 from regard.core.output import Output
@@ -19,6 +18,7 @@ from regard.explain import Subject, explain
 from regard.models import reads_cls
 from regard.pipelines import _subjects as subjects
 from regard.pipelines._classes import distinct
+from regard.pipelines._engines import Engines
 from regard.pipelines._verbs import NoSuchVerb, verbs_of
 from regard.store import StoredModel, save_model
 from regard.views.result import Result
@@ -26,7 +26,10 @@ from regard.views.result import Result
 Accepted = Literal["text", "pair", "image", "image + text"]
 
 
-class Loaded(nn.Module):
+_CHARACTERS = 4  # of a token, roughly
+
+
+class Loaded(Engines):
     """`regard.load(folder)`. Calling it runs the model: `loaded(input_ids=…, attention_mask=…).logits`."""
 
     usage: ClassVar[str] = "regard.load(FOLDER)"
@@ -134,12 +137,13 @@ class TextEncoder(Loaded):
         check_texts(texts)
         lengths = [len(text) for text in texts]
         order = sorted(range(len(texts)), key=lengths.__getitem__)
+        model = self.runner(sum(lengths) // _CHARACTERS)
         for start in range(0, len(order), rows):
             chosen = order[start : start + rows]
             second = None if others is None else [others[i] for i in chosen]
             inputs = self.inputs([texts[i] for i in chosen], second)
             with torch.inference_mode():
-                yield chosen, inputs, self.model(**inputs)
+                yield chosen, inputs, model(**inputs)
 
     def subject(self, inputs: Any, target: Any = None, **_: Any) -> Subject:
         """The target is the second text of a pair; for an encoder without a head, the text to compare with."""

@@ -43,9 +43,10 @@ class ImageClassificationPipeline(Loaded):
         results: list[Classified] = []
         extra = self.stored.extra
         names = class_names(extra, self.config.n_labels)
+        model = self.runner(len(images) * self.model.patches.n_patches)
         for start in range(0, len(images), rows):
             with torch.inference_mode():
-                logits = self.model(self.form.pixel_values(images[start : start + rows])).logits
+                logits = model(self.form.pixel_values(images[start : start + rows])).logits
             results += [classified(names, row, extra) for row in probabilities(logits, extra).tolist()]
         return results
 
@@ -57,8 +58,8 @@ class ImageClassificationPipeline(Loaded):
     @verb("an encoder")
     def embed(self, images: Sequence[str | Path | Any], *, rows: int = 32) -> torch.Tensor:
         """The pooled vector of each image [N,D]."""
-        parts = []
+        parts, model = [], self.runner(len(images) * self.model.patches.n_patches)
         for start in range(0, len(images), rows):
             with torch.inference_mode():
-                parts.append(self.model(self.form.pixel_values(images[start : start + rows])).pooled)
+                parts.append(model(self.form.pixel_values(images[start : start + rows])).pooled)
         return torch.cat(parts).clone() if parts else torch.empty(0, self.config.d_model)

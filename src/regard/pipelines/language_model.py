@@ -13,8 +13,7 @@ from regard.core.errors import DataError, LengthError, UsageError
 from regard.decoding import Search, decode
 from regard.explain import Subject
 from regard.pipelines import _subjects as subjects
-from regard.pipelines._generation import Generates
-from regard.pipelines._loaded import check_length, check_texts
+from regard.pipelines._loaded import Loaded, check_length, check_texts
 from regard.pipelines._verbs import verb
 
 _NONE = -1
@@ -33,7 +32,7 @@ class Written:
     """True if the model's positions ended before `max_tokens` were generated."""
 
 
-class LanguageModelPipeline(Generates):
+class LanguageModelPipeline(Loaded):
     """Continues prompts; in a batch of any lengths, each prompt gets the same result as alone."""
 
     usage = 'regard generate FOLDER --prompt "…"'
@@ -111,7 +110,7 @@ class LanguageModelPipeline(Generates):
 
         `show` gets each new id of any row as it comes."""
         decoded = decode(
-            self.decodable((options.max_length or options.max_extra) * len(rows) * options.beam),
+            self.runner((options.max_length or options.max_extra) * len(rows) * options.beam),
             {},
             options,
             bos=[row[0] for row in rows],

@@ -52,12 +52,13 @@ class QuestionAnsweringPipeline(SentenceSimilarityPipeline):
         self.n_cut_questions += sum(len(ids) > self.longest_question for ids in encoded)
         made = SpanRows(self.tokenizer, asked, max_len=longest, overlap=min(known.get("overlap", 128), longest // 3))
         windows: dict[int, torch.Tensor] = {}
+        model = self.runner(len(made) * longest)
         for start in range(0, len(made), rows):
             chosen = range(start, min(start + rows, len(made)))
             tensors = made.tensors(chosen)
             mask = tensors["attention_mask"]
             with torch.inference_mode():
-                logits = self.model(tensors["input_ids"], mask, tensors["token_type_ids"]).logits.float()
+                logits = model(tensors["input_ids"], mask, tensors["token_type_ids"]).logits.float()
             windows |= {row: logits[place, mask[place]] for place, row in enumerate(chosen)}
         threshold = known.get("threshold", 0.0) if known.get("unanswerable") else None
         return answers(made.windows, windows, list(contexts), longest=known.get("max_answer", 30), threshold=threshold)

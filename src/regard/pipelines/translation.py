@@ -19,8 +19,7 @@ from regard.decoding import Hypothesis, Search, decode
 from regard.explain import Subject
 from regard.pipelines import _subjects as subjects
 from regard.pipelines._alignment import Alignment, by_pieces, by_words
-from regard.pipelines._generation import Generates
-from regard.pipelines._loaded import check_length
+from regard.pipelines._loaded import Loaded, check_length
 from regard.pipelines._verbs import verb
 from regard.store import StoredModel
 
@@ -35,7 +34,7 @@ class Translation:
     tokens: list[int] = field(repr=False)
 
 
-class TranslationPipeline(Generates):
+class TranslationPipeline(Loaded):
     """`regard.load(folder)`: translates lists of lines in batches; results do not depend on how they are batched."""
 
     usage = 'echo "…" | regard translate FOLDER'
@@ -98,7 +97,7 @@ class TranslationPipeline(Generates):
         _check_source(encoded, options.max_source, first)
         begun = self.target_tokenizer.encode_batch(list(prefixes)) if prefixes is not None else None
         results: list[list[Translation]] = [[Translation("", 0.0, 0.0, [])] for _ in lines]
-        model = self.decodable(sum(map(len, encoded)) * options.beam)
+        model = self.runner(sum(map(len, encoded)) * options.beam)
         # Lines of similar length share a batch; results are put back in order.
         full = sorted((i for i, line in enumerate(lines) if line.strip()), key=lambda i: len(encoded[i]))
         for start in range(0, len(full), rows):

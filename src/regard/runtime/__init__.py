@@ -1,6 +1,6 @@
 """Faster ways to run a model on a CPU, with the same results.
 
-    prepared = prepare(model, "float32")     # a Decodable for the slot decoder, in the model's place
+    prepared = prepare(model, "float32")     # in the model's place: a Decodable, or an encoder to be called
 
     plain     the model as it is: the reference
     float32   packed weights and compiled kernels; the same tokens (docs/decisions/runtime.md)
@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
-from regard.core.contracts import Decodable
 from regard.core.errors import UnknownName
 from regard.runtime.native import Missing, kernels
-from regard.runtime.prepared import Prepared, cannot
+from regard.runtime.prepared import Prepared, PreparedEncoder, cannot
 from regard.runtime.products import PackedFloat, PackedInt8
 
 Engine = Literal["auto", "plain", "float32", "int8"]
@@ -32,7 +31,7 @@ __all__ = ["ENGINES", "Choice", "Engine", "choose", "prepare"]
 class Choice:
     """What runs, and why it is not what was asked for, where it is not."""
 
-    model: Decodable
+    model: Any
     engine: str
     reason: str | None = None
 
@@ -50,9 +49,13 @@ def choose(model: Any, engine: str = "auto", *, patient: bool = True) -> Choice:
     if isinstance(native, Missing):
         return Choice(model, "plain", native.reason)
     pack = partial(PackedInt8 if engine == "int8" else PackedFloat, native)
-    return Choice(Prepared(model, pack, native), "int8" if engine == "int8" else "float32")
+    kind = Prepared if hasattr(model, "step") else PreparedEncoder
+    return Choice(kind(model, pack, native), "int8" if engine == "int8" else "float32")
 
 
-def prepare(model: Any, engine: str = "auto") -> Decodable:
-    """A `Decodable` that runs the model with an engine, or the model itself where that cannot be."""
+def prepare(model: Any, engine: str = "auto") -> Any:
+    """What runs the model with an engine, or the model itself where that cannot be.
+
+    For a model that generates, this is a `Decodable`; an encoder is called as the model is.
+    """
     return choose(model, engine).model

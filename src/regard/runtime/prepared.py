@@ -1,8 +1,9 @@
-"""A model that generates the same as another, faster: the other's state, with steps through packed products."""
+"""Models that give what another model gives, faster: its blocks run on packed weights."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -10,21 +11,64 @@ from torch import Tensor
 
 from regard.attention import Mask
 from regard.core import taps
+from regard.core.devices import HOST
 from regard.core.state import State
 from regard.runtime.native import Kernels
-from regard.runtime.stack import Block, Pack, why_not
+from regard.runtime.stack import Block, Pack, Spread, why_not
 
 
 def cannot(model: Any) -> str | None:
     """What keeps a model from being prepared; None: nothing does."""
-    blocks = getattr(model, "decoder", None)
-    if not isinstance(blocks, torch.nn.ModuleList) or not hasattr(model, "embed"):
+    blocks = [*getattr(model, "decoder", []), *getattr(model, "encoder", [])] if _is_stack(model) else []
+    if not blocks:
         return f"{type(model).__name__} is not made of Transformer blocks"
     weight = next(model.parameters())
-    if weight.dtype != torch.float32 or weight.device.type != "cpu":
+    if weight.dtype != torch.float32 or weight.device != HOST:
         return f"weights of {weight.dtype} on {weight.device}"
-    reasons = (why_not(block) for block in [*blocks, *getattr(model, "encoder", [])])
-    return next(filter(None, reasons), None)
+    return next(filter(None, map(why_not, blocks)), None)
+
+
+def _is_stack(model: Any) -> bool:
+    """Whether its encoder and its decoder, those that it has, are lists of blocks."""
+    sides = [getattr(model, side) for side in ("encoder", "decoder") if hasattr(model, side)]
+    return all(isinstance(side, torch.nn.ModuleList) for side in sides)
+
+
+class PreparedEncoder:
+    """An encoder such as BERT or ViT: called like the model, whose parts around the blocks stay as they are."""
+
+    def __init__(self, model: Any, pack: Pack, kernels: Kernels) -> None:
+        self.model = model
+        self._quick = copy.copy(model)
+        self._quick._modules = {
+            **model._modules,
+            "encoder": torch.nn.ModuleList([_Stack(model.encoder, pack, kernels)]),
+        }
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        plain = taps.watched() or torch.is_grad_enabled() or self.model.training
+        return (self.model if plain else self._quick)(*inputs, **named)
+
+
+class _Stack(torch.nn.Module):
+    """All blocks of an encoder, in the place of the first."""
+
+    def __init__(self, blocks: Iterable[Any], pack: Pack, kernels: Kernels) -> None:
+        super().__init__()
+        self._blocks = [Block(block, pack, kernels) for block in blocks]
+
+    def forward(self, x_BTD: Tensor, *, mask: Mask | None = None) -> Tensor:
+        return run_blocks(self._blocks, x_BTD, mask, torch.arange(x_BTD.shape[1]))
+
+
+def run_blocks(blocks: Iterable[Block], x_BTD: Tensor, mask: Mask | None, positions: Tensor) -> Tensor:
+    """Whole sequences through a stack; what is padding comes out as zeros."""
+    batch, length, _ = x_BTD.shape
+    spread = Spread(batch, length, None if mask is None else mask.keys)
+    x_MD = spread.back(x_BTD.flatten(0, 1))
+    for block in blocks:
+        x_MD = block.whole(x_MD, spread, mask, positions)
+    return spread.out(x_MD).view(batch, length, -1)
 
 
 class Prepared:
@@ -40,6 +84,10 @@ class Prepared:
         self._output = pack(model.output.weight, bias)
         self._reach = getattr(model, "reach", None)
 
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        """Whole texts, as the model reads them."""
+        return self.model(*inputs, **named)
+
     @property
     def vocab_size(self) -> int:
         return int(self.model.vocab_size)
@@ -49,24 +97,22 @@ class Prepared:
         return state
 
     def read(self, inputs: Mapping[str, Tensor], state: State, sources_R: Tensor) -> None:
-        if not self._encoder or taps.watched():
+        if not self._encoder or self._plain():
             self.model.read(inputs, state, sources_R)
             return
         source, mask = inputs["source"], inputs["source_mask"]
+        model, n_rows = self.model, len(source)
         positions = torch.arange(source.shape[1])
-        model, allowed = self.model, Mask(keys=mask)
-        x_MD = model.source_position.embed(model.source_embedding(source), positions).flatten(0, 1)
-        for block in self._encoder:
-            x_MD = block.whole(x_MD, len(source), allowed, positions)
-        x_MD = model.encoder_norm(x_MD)
+        x_BSD = model.source_position.embed(model.source_embedding(source), positions)
+        x_BSD = model.encoder_norm(run_blocks(self._encoder, x_BSD, Mask(keys=mask), positions))
         state.put_sources("source_mask", sources_R, mask, dim=1)
         for index, block in enumerate(self._blocks):
             assert block.cross is not None
-            for name, part in zip(("keys", "values"), block.cross.prepare(x_MD, len(source)), strict=True):
+            for name, part in zip(("keys", "values"), block.cross.prepare(x_BSD.flatten(0, 1), n_rows), strict=True):
                 state.put_sources(f"{index}.cross.{name}", sources_R, part, dim=2)
 
     def step(self, tokens_NT: Tensor, counts_N: Tensor, paths_N: Tensor, state: State) -> Tensor:
-        if tokens_NT.shape[1] > 1 or taps.watched():
+        if tokens_NT.shape[1] > 1 or self._plain():
             logits: Tensor = self.model.step(tokens_NT, counts_N, paths_N, state)
             return logits
         rows = state.rows(paths_N, counts_N, 1)
@@ -77,3 +123,7 @@ class Prepared:
             x_ND = block.step(x_ND, rows, index, positions, self._reach, sources_N)
         rows.advance()
         return self._output(self._norm(x_ND))
+
+    def _plain(self) -> bool:
+        """Whether the model itself must run: somebody watches, or it drops out."""
+        return taps.watched() or bool(self.model.training)

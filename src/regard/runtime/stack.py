@@ -14,7 +14,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Attended, Mask, attend
+from regard.attention import Mask, attend
 from regard.attention.heads import MultiHead
 from regard.attention.scores.dot import Dot
 from regard.attention.scores.scaled_dot import ScaledDot
@@ -43,6 +43,25 @@ def why_not(block: nn.Module) -> str | None:
     return None
 
 
+class Spread:
+    """Rows of sequences [B,T], of which only the real tokens are kept [M]: products then do no work for padding."""
+
+    def __init__(self, n_rows: int, length: int, real_BT: Tensor | None) -> None:
+        self.n_rows, self._length, self._places_M = n_rows, length, None
+        if real_BT is not None and not bool(real_BT.all()):
+            self._places_M = real_BT.flatten().nonzero()[:, 0]
+
+    def back(self, x: Tensor) -> Tensor:
+        """[B·T,D] → [M,D]"""
+        return x if self._places_M is None else x.index_select(0, self._places_M)
+
+    def out(self, x_MD: Tensor) -> Tensor:
+        """[M,D] → [B·T,D], with zeros in place of padding"""
+        if self._places_M is None:
+            return x_MD
+        return x_MD.new_zeros(self.n_rows * self._length, x_MD.shape[1]).index_copy_(0, self._places_M, x_MD)
+
+
 class Heads:
     """The weights of a `MultiHead`. `memory` says whether its keys and values come from elsewhere."""
 
@@ -64,14 +83,15 @@ class Heads:
         both = self._memory(memory_MD).view(rows, -1, 2 * self._n_kv, self._width).transpose(1, 2)
         return list(both.split(self._n_kv, 1))
 
-    def whole(self, x_MD: Tensor, residual_MD: Tensor, n_rows: int, mask: Mask, positions: Tensor) -> Tensor:
+    def whole(self, x_MD: Tensor, residual_MD: Tensor, spread: Spread, mask: Mask | None, positions: Tensor) -> Tensor:
         """Self-attention of whole sequences."""
-        query, keys, values = self._split(x_MD, n_rows, positions)
-        return self._mixed(attend(query, keys, values, score=self._heads.score, mask=mask, site=None), residual_MD)
+        query, keys, values = self._split(spread.out(self._input(x_MD)), spread.n_rows, positions)
+        attended = attend(query, keys, values, score=self._heads.score, mask=mask, site=None)
+        return self._output(spread.back(attended.context.transpose(1, 2).flatten(2).flatten(0, 1)), residual_MD)
 
     def step(self, x_ND: Tensor, residual_ND: Tensor, rows: Rows, positions: Tensor, reach: int | None) -> Tensor:
         """Self-attention of one new token of each path."""
-        query, keys, values = self._split(x_ND, len(x_ND), positions)
+        query, keys, values = self._split(self._input(x_ND), len(x_ND), positions)
         room = [rows.room(name, self._n_kv, self._width, like=keys) for name in ("keys", "values")]
         last_N = rows.starts_N + 1
         first_N = None if reach is None else (last_N - reach).clamp_min(0)
@@ -85,17 +105,13 @@ class Heads:
         last_N = torch.full_like(sources_N, length)
         return self._run(query, None, room, sources_N, None, last_N, allowed, length, residual_ND)
 
-    def _split(self, x_MD: Tensor, n_rows: int, positions: Tensor) -> list[Tensor]:
-        every = self._input(x_MD).view(n_rows, -1, self._n + 2 * self._n_kv, self._width).transpose(1, 2)
+    def _split(self, every_MD: Tensor, n_rows: int, positions: Tensor) -> list[Tensor]:
+        every = every_MD.view(n_rows, -1, self._n + 2 * self._n_kv, self._width).transpose(1, 2)
         query, keys, values = every.split([self._n, self._n_kv, self._n_kv], 1)
         position = self._heads.position
         if position is not None:
             query, keys = position.rotate(query, positions), position.rotate(keys, positions)
         return [query, keys, values]
-
-    def _mixed(self, attended: Attended, residual_MD: Tensor) -> Tensor:
-        context = attended.context
-        return self._output(context.transpose(1, 2).reshape(len(residual_MD), -1), residual_MD)
 
     def _run(
         self,
@@ -142,9 +158,9 @@ class Block:
         wide = [feedforward.up] if feedforward.gate is None else [feedforward.gate, feedforward.up]
         self._wide, self._narrow = pack(*_joined(wide)), pack(feedforward.down.weight, feedforward.down.bias)
 
-    def whole(self, x_MD: Tensor, n_rows: int, mask: Mask, positions: Tensor) -> Tensor:
-        """The block over whole sequences [B·T,D]."""
-        x_MD = self._around(0, x_MD, lambda x, residual: self.attention.whole(x, residual, n_rows, mask, positions))
+    def whole(self, x_MD: Tensor, spread: Spread, mask: Mask | None, positions: Tensor) -> Tensor:
+        """The block over whole sequences, flat [M,D]."""
+        x_MD = self._around(0, x_MD, lambda x, residual: self.attention.whole(x, residual, spread, mask, positions))
         return self._around(-1, x_MD, self._feed)
 
     def step(
