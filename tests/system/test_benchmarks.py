@@ -12,6 +12,7 @@ from torch.nn import functional
 import regard
 from regard.core.batch import Batch
 from regard.layers.recurrent import Recurrent
+from regard.pipelines import make_pipeline
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -28,7 +29,8 @@ def benchmark(monkeypatch):
         return module
 
     yield load
-    sys.modules.pop("_results", None)
+    for name in ("_results", "_lengths_page"):
+        sys.modules.pop(name, None)
 
 
 def operations(call):
@@ -113,3 +115,50 @@ def test_a_section_is_replaced_and_the_others_stay(benchmark, tmp_path):
     assert page.read_text() == "# Measured\n\nHead.\n\n## One\n\n| new |\n\n## Two\n\n| 2 |\n"
     put(page, "Three", "| 3 |")
     assert page.read_text().endswith("## Two\n\n| 2 |\n\n## Three\n\n| 3 |\n")
+
+
+@pytest.mark.parametrize("name", ["rotary_ntk", "rotary_llama3", "rotary_yarn"])
+def test_stretched_positions_read_with_the_same_weights(benchmark, name, gpt2_pipeline):
+    script, ids = benchmark("lengths"), torch.randint(0, 20, (1, 12))
+    with torch.no_grad():
+        plain = gpt2_pipeline.model(ids).logits
+        same = script.stretched(gpt2_pipeline, name, 1).model(ids).logits
+        other = script.stretched(gpt2_pipeline, name, 8).model(ids).logits
+        again = gpt2_pipeline.model(ids).logits
+    torch.testing.assert_close(same, plain)
+    assert not torch.allclose(other, plain)
+    assert torch.equal(again, plain)
+
+
+@pytest.fixture
+def gpt2_pipeline():
+    from regard.data.text import make_tokenizer
+    from regard.models import config_of, make_model
+    from regard.store import StoredModel
+
+    torch.manual_seed(0)
+    tokenizer = make_tokenizer("char", ["abcdefghijklmnopqrstuvwxyz\n"])
+    sizes = {"d_model": 32, "n_layers": 2, "n_heads": 2, "max_len": 8, "position": "rotary"}
+    config = config_of("gpt2", {**sizes, "vocab_size": tokenizer.vocab_size})
+    model = make_model("gpt2", config).eval()
+    for parameter in model.parameters():  # large enough that attention is not even
+        parameter.data.mul_(5)
+    return make_pipeline(StoredModel("language_model", "gpt2", config, model, tokenizer, tokenizer))
+
+
+def test_the_page_keeps_what_is_written_by_hand(benchmark, gpt2_pipeline, tmp_path):
+    from regard.explain.methods.lengths import compare
+
+    text = tmp_path / "text.txt"
+    text.write_text("the quick brown fox jumps over the lazy dog\n" * 8)
+    page, written = benchmark("_lengths_page"), tmp_path / "page.md"
+    result = compare({"rotary": gpt2_pipeline}, text=str(text), longest=32, trained=8, windows=4, points=8)
+    page.write(written, result, "About.", "Notes.", "Budget.")
+    assert "| rotary |" in written.read_text()
+    written.write_text(written.read_text().replace(page.SHOWN, f"{page.SHOWN}\n\nBy hand."))
+    page.write(written, result, "About again.", "Notes.", "Budget.")
+    said = written.read_text()
+    assert said.count("By hand.") == said.count("| rotary |") == said.count("## Numbers") == 1
+    assert "About again." in said
+    page.draw(result, 8, tmp_path / "images" / "figure.svg")
+    assert "trained on 8" in (tmp_path / "images" / "figure.svg").read_text()
