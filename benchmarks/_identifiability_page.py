@@ -40,6 +40,7 @@ CORRELATIONS = {
 }
 EDGES = (16, 32, 48, 64, 96, 128, 192, 256)
 LONG = {"minilm": (64, 256), "stories": (192, 192), "translator": (40, 256)}  # keys of texts with a large null space
+LATE = 6  # from this token on: in a causal model the first ones have few others to come from
 NAMES = {"minilm": "MiniLM-L6", "stories": "stories15M"}
 WHERE = {"sequence": "sentence", "vocabulary": "vocabulary"}
 
@@ -225,13 +226,21 @@ def attribution_table(attribute: Found) -> list[list[str]]:
     for model, found in attribute.items():
         groups = _by_layer(found)
         own = [[share for one in group for share in one["own"]] for group in groups]
+        late = [[share for one in group for share in one["own"][LATE - 1 :]] for group in groups]
         other = [[float(main) for one in group for main in one["not_main"]] for group in groups]
         rows.append([NAMES[model], "self-contribution, mean", *(_percent(fmean(values)) for values in own)])
         spans = (" to ".join(f"{100 * end:.0f}" for end in _tenths(values)) + " %" for values in own)
         rows.append(["", "middle 80 % of the tokens", *spans])
+        rows.append(
+            ["", f"self-contribution from token {LATE} on, mean", *(_percent(fmean(values)) for values in late)]
+        )
         rows.append(["", "not their own main contributor", *(_percent(fmean(values)) for values in other)])
         looks = (f"{_mean(group, 'attention_r'):.2f}" for group in groups)
         rows.append(["", "r with this layer's attention", *looks])
+        errors = (_percent(_mean(group, "error")) for group in groups)
+        rows.append(["", "standard error of a squared norm, mean", *errors])
+        off = (max(one["off"] for one in group if one.get("off") is not None) for group in groups)
+        rows.append(["", "largest error of a contribution, first sentence", *(f"{value:.3f}" for value in off)])
     return rows
 
 

@@ -1,12 +1,13 @@
 """What looking inside costs, each beside what one would do without it, interleaved; the table is in RESULTS.md.
 
 effective     A⊥ of all heads of a BERT-base at n = 512, from weights and values that are there: our thin QR, against
-              one singular value decomposition of T a head; and against the time of the forward pass
+              one singular value decomposition of T a head, all of them; and against the time of the forward pass
 trace         weights of all layers, against transformers' eager attention with output_attentions: time, peak memory
 attribution   ‖∂c_j/∂x_i‖ of all tokens at one layer, n = 64, d = 384 (MiniLM's shape), against one backward pass for
-              each output element (a sample of them, since all would take minutes)
+              each output element: a sample of them, and the table says how many and what they are multiplied with;
+              `--whole` measures every one, once, which takes many minutes
 
-python benchmarks/explain.py [--only effective|trace|attribution]
+python benchmarks/explain.py [--only effective|trace|attribution] [--whole]
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from statistics import median
 
 import torch
+from _results import add_results, put
 
 from regard.explain import Subject, record
 from regard.explain.jacobian import moved, run_to
@@ -27,7 +29,6 @@ from regard.explain.nullspace import reaching
 from regard.models import config_of, make_model
 
 TOKENS = 512
-RESULTS = Path(__file__).with_name("RESULTS.md")
 
 
 def bert(**options):
@@ -44,8 +45,8 @@ def subject_of(model, tokens, rows=1):
 
 def timed(function):
     start = time.perf_counter()
-    found = function()
-    return time.perf_counter() - start, found
+    function()
+    return time.perf_counter() - start
 
 
 def interleaved(functions, repeats):
@@ -55,48 +56,53 @@ def interleaved(functions, repeats):
         function()
     for _ in range(repeats):
         for name, function in functions.items():
-            times[name].append(timed(function)[0])
-    return {name: median(found) for name, found in times.items()}
+            times[name].append(timed(function))
+    return {name: median(values) for name, values in times.items()}
 
 
 @torch.no_grad()
-def effective_rows(repeats):
-    model = bert()
-    subject = subject_of(model, TOKENS)
+def effective_rows(repeats, tokens, **shape):
+    model = bert(**shape)
+    subject = subject_of(model, tokens)
     trace = record(subject, hidden=False, value_path=True)
     sites = list(trace.sites.values())
 
     def plain():
         """What the paper does: a decomposition of each head's T (K × D), and A minus its part in the null space."""
-        site = sites[0]
-        for head in range(2):
-            whole = site.value_path[0, head]
-            u, sizes, _ = torch.linalg.svd(whole, full_matrices=True)
-            rank = int((sizes > sizes[0] * max(whole.shape) * torch.finfo(whole.dtype).eps).sum())
-            null = u[:, rank:]
-            weights = site.weights[0, head]
-            weights - (weights @ null) @ null.T
+        for site in sites:
+            for path, weights in zip(site.value_path[0], site.weights[0], strict=True):
+                u, sizes, _ = torch.linalg.svd(path, full_matrices=True)
+                rank = int((sizes > sizes[0] * max(path.shape) * torch.finfo(path.dtype).eps).sum())
+                null = u[:, rank:]
+                weights - (weights @ null) @ null.T
 
     def thin():
         for site in sites:
             reaching(site.weights, site.path)
 
     def thin_with_paths():
-        found = record(subject, hidden=False, value_path=True)
-        for site in found.sites.values():
+        for site in record(subject, hidden=False, value_path=True).sites.values():
             reaching(site.weights, site.path)
+
+    allowed = torch.ones(tokens, tokens, dtype=torch.bool).tril()
+    lower = [site.weights * allowed for site in sites]
+
+    def causal():
+        for weights, site in zip(lower, sites, strict=True):
+            reaching(weights, site.path, allowed)
 
     times = interleaved(
         {
             "forward": lambda: model(**subject.inputs),
             "thin": thin,
             "from nothing": thin_with_paths,
-            "two heads by SVD": plain,
+            "causal": causal,
+            "SVD": plain,
         },
         repeats,
     )
     heads = sum(site.weights.shape[1] for site in sites)
-    svd = times["two heads by SVD"] / 2 * heads
+    svd = times["SVD"]
     worst = max(
         float(
             ((reaching(site.weights, site.path)[0] @ site.path) - site.weights @ site.path).abs().amax()
@@ -104,15 +110,14 @@ def effective_rows(repeats):
         )
         for site in sites
     )
-    causal = torch.ones(TOKENS, TOKENS, dtype=torch.bool).tril()
-    lower = sites[0].weights * causal
-    causal_time = median(timed(lambda: reaching(lower, sites[0].path, causal))[0] for _ in range(repeats)) * len(sites)
     return [
-        f"| forward pass of BERT-base, n = {TOKENS} | {times['forward']:.2f} s | |",
+        f"| forward pass of BERT-base, n = {tokens} | {times['forward']:.2f} s | |",
         f"| effective attention of its {heads} heads | {times['thin']:.2f} s | {times['thin'] / times['forward']:.2f}× "
-        f"the forward pass; {svd / times['thin']:.0f}× faster than one SVD a head ({svd:.0f} s) |",
+        f"the forward pass; {svd / times['thin']:.0f}× faster than one SVD a head "
+        f"({svd:.1f} s, {heads} of {heads} measured) |",
         f"| … with the forward pass, weights and T | {times['from nothing']:.2f} s | |",
-        f"| … of causal rows, each by what it sees (float64) | {causal_time:.2f} s | one layer times {len(sites)} |",
+        f"| … of causal rows, each by what it sees (float64) | {times['causal']:.2f} s | "
+        f"{len(sites)} of {len(sites)} layers measured |",
         f"| largest error of A⊥T, relative to the largest of AT | {worst:.1e} | |",
     ]
 
@@ -174,39 +179,47 @@ def memory(field):
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
 
 
-def attribution_rows(repeats):
-    model = bert(d_model=384, n_layers=6, n_heads=12, d_ff=1536)
-    subject = subject_of(model, 64)
+def attribution_rows(repeats, sampled, tokens=64, layers=(1, 2, 6), **shape):
+    """`sampled` output elements are run backwards each turn, or all of them once (None)."""
+    sizes = {"d_model": 384, "n_layers": 6, "n_heads": 12, "d_ff": 1536, **shape}
+    model = bert(**sizes)
+    subject = subject_of(model, tokens)
     trace = record(subject, weights=False)
     rows = []
-    for layer in (1, 2, 6):
+    for layer in layers:
         name = f"encoder.{layer - 1}"
         x = trace.hidden["encoder.input"].clone().requires_grad_()
         hidden = run_to(subject, name, "encoder.input", x).flatten()
-        sample = torch.randperm(len(hidden), generator=torch.Generator().manual_seed(2))[:60].tolist()
+        order = torch.randperm(len(hidden), generator=torch.Generator().manual_seed(2))
+        sample = order[: sampled or len(hidden)].tolist()
 
         def loop(hidden=hidden, x=x, sample=sample):
             for place in sample:
                 torch.autograd.grad(hidden[place], x, retain_graph=True)
 
         def exact(name=name):
-            moved(subject, 0, trace.hidden, layer=name, inputs="encoder.input", lengths=(64, 64))
+            moved(subject, 0, trace.hidden, layer=name, inputs="encoder.input", lengths=(tokens, tokens))
 
         def probes(name=name):
-            moved(subject, 0, trace.hidden, layer=name, inputs="encoder.input", lengths=(64, 64), probes=64)
+            moved(subject, 0, trace.hidden, layer=name, inputs="encoder.input", lengths=(tokens, tokens), probes=64)
 
         loops, exacts, estimates = [], [], []
+        factor = len(hidden) / len(sample)
         for _ in range(repeats if layer < 6 else 1):
-            loops.append(timed(loop)[0] / len(sample) * len(hidden))
-            exacts.append(timed(exact)[0])
-            loops.append(timed(loop)[0] / len(sample) * len(hidden))
-            estimates.append(timed(probes)[0])
-        one, ours, guess = median(loops), median(exacts), median(estimates)
+            if sampled or not loops:
+                loops.append(factor * timed(loop))
+            exacts.append(timed(exact))
+            if sampled:
+                loops.append(factor * timed(loop))
+            estimates.append(timed(probes))
+        backward, ours, estimate = median(loops), median(exacts), median(estimates)
+        share = f"{len(sample):,} of {len(hidden):,} measured" + (f", times {factor:.1f}" if factor > 1 else "")
+        than = "faster than that estimate" if factor > 1 else "faster"
         rows += [
-            f"| attribution at layer {layer}, n = 64, d = 384: one backward an element | {one:.0f} s | from "
-            f"{len(sample)} of {len(hidden):,} |",
-            f"| … exact | {ours:.1f} s | {one / ours:.1f}× faster |",
-            f"| … 64 probes a token | {guess:.1f} s | {one / guess:.1f}× faster |",
+            f"| attribution at layer {layer}, n = {tokens}, d = {sizes['d_model']}: one backward an element | "
+            f"{backward:.0f} s | {share} |",
+            f"| … exact | {ours:.1f} s | {backward / ours:.1f}× {than} |",
+            f"| … 64 probes a token | {estimate:.1f} s | {backward / estimate:.1f}× {than} |",
         ]
     return rows
 
@@ -216,36 +229,32 @@ def main():
     parser.add_argument("--only", choices=["effective", "trace", "attribution"])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--whole", action="store_true", help="every backward pass of the attribution, none estimated")
+    parser.add_argument("--small", action="store_true", help="small models and short texts, for a trial; no trace")
+    add_results(parser)
     arguments = parser.parse_args()
     if arguments.child:
         child(arguments.child)
         return
+    sampled = None if arguments.whole else 60
+    small = {"d_model": 48, "n_layers": 2, "n_heads": 4, "d_ff": 96, "vocab_size": 500} if arguments.small else {}
+    less = {"tokens": 8, "layers": (1, 2)} if arguments.small else {}
     parts = {
-        "effective": lambda: effective_rows(arguments.repeats),
-        "trace": lambda: trace_rows(arguments.repeats),
-        "attribution": lambda: attribution_rows(min(3, arguments.repeats)),
+        "effective": lambda: effective_rows(arguments.repeats, 64 if arguments.small else TOKENS, **small),
+        "trace": lambda: [] if arguments.small else trace_rows(arguments.repeats),
+        "attribution": lambda: attribution_rows(min(3, arguments.repeats), sampled, **less, **small),
     }
     rows = []
     for name, part in parts.items():
         if arguments.only in (None, name):
-            rows += part()
-            print(*rows[-8:], sep="\n", flush=True)
-    if arguments.only is None:
-        write(rows)
-
-
-def write(rows):
-    """Put the table in its place in RESULTS.md."""
-    text = RESULTS.read_text(encoding="utf-8")
-    begin, end = "<!-- explain -->", "<!-- /explain -->"
-    head = f"## Looking inside\n\n`python benchmarks/explain.py`, torch {torch.__version__.split('+')[0]}, "
-    table = f"{head}{torch.get_num_threads()} threads; medians.\n\n| | measured | |\n|---|---|---|\n" + "\n".join(rows)
-    block = f"{begin}\n{table}\n{end}"
-    if begin in text:
-        text = text[: text.index(begin)] + block + text[text.index(end) + len(end) :]
-    else:
-        text = text.rstrip() + f"\n\n{block}\n"
-    RESULTS.write_text(text, encoding="utf-8")
+            more = part()
+            print(*more, sep="\n", flush=True)
+            rows += more
+    if arguments.only is None and not arguments.small:
+        version = torch.__version__.split("+")[0]
+        head = f"`python benchmarks/explain.py`, torch {version}, {torch.get_num_threads()} threads"
+        table = "\n".join(["| | measured | |", "|---|---|---|", *rows])
+        put(arguments.results, "Looking inside", f"{head}; medians.\n\n{table}")
 
 
 if __name__ == "__main__":

@@ -195,6 +195,8 @@ def contributions(model: Any, texts: list[str]) -> Any:
         for layer in trace.layers():
             moved = attributed(trace, layer, probes=PROBES, seed=SEED + number)
             share_TT = moved.contributions
+            # The exact norms take long, so they are worked out for one sentence, to see how far the probes are off.
+            exact_TT = attributed(trace, layer).contributions if number == 0 else None
             looks_TT = trace.heads(f"{layer}.self").mean(0).double()
             apart = ~torch.eye(n, dtype=torch.bool) & ((looks_TT > 0) | (share_TT > 0))
             pair = torch.stack([share_TT[apart], looks_TT[apart]])
@@ -205,6 +207,7 @@ def contributions(model: Any, texts: list[str]) -> Any:
                     "own": share_TT.diagonal().tolist(),
                     "not_main": (share_TT.argmax(1) != torch.arange(n)).tolist(),
                     "attention_r": float(torch.corrcoef(pair)[0, 1]),
+                    "off": None if exact_TT is None else float((share_TT - exact_TT).abs().max()),
                     "error": float((moved.error / moved.squares.clamp_min(1e-30))[moved.squares > 0].mean()),
                 }
             )

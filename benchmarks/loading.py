@@ -1,10 +1,11 @@
 """How long opening a 500 MB folder takes, beside reading its file, and how much memory it needs.
 
-    python benchmarks/loading.py [--out FOLDER]
+    python benchmarks/loading.py [--out FOLDER]       needs: pip install -e '.[bench]'
 
-A random GPT-2 (its matrices are stored transposed and packed, which is the hard case) and a random BERT, written as
-Hugging Face folders of about 500 MB. Reading (the whole file, from the page cache) and opening alternate; each opening
-is a process of its own, which also runs the model once, so that every weight is touched, and tells its peak memory.
+A random GPT-2 (its matrices are stored transposed and packed, which is the hard case) and a random BERT, folders of
+about 500 MB that `save_pretrained` of the transformers package writes. Reading (the whole file, from the page cache)
+and opening alternate; each opening is a process of its own, which also runs the model once, so that every weight is
+touched, and tells its peak memory.
 """
 
 from __future__ import annotations
@@ -18,14 +19,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from regard.models import config_of, make_model
-from regard.store import StoredModel
-from regard.store.formats import hf as hf_format
+from _results import add_results, put
 
-MODELS = {
-    "gpt2": {"vocab_size": 50257, "d_model": 768, "n_layers": 12, "n_heads": 12},
-    "bert": {"vocab_size": 50000, "d_model": 768, "n_layers": 12, "n_heads": 12},
-}
+SIZES = {"gpt2": {"vocab_size": 50257, "n_layer": 12}, "bert": {"vocab_size": 50000, "num_hidden_layers": 12}}
+SMALL = {"gpt2": {"vocab_size": 500, "n_layer": 1}, "bert": {"vocab_size": 500, "num_hidden_layers": 1}}
 CHILD = """
 import json, sys, time
 from pathlib import Path
@@ -61,32 +58,36 @@ def measure(folder: Path, repeats: int = 5) -> dict[str, float]:
     }  # fmt: skip
 
 
-def write(name: str, folder: Path) -> None:
-    config = config_of(name, MODELS[name])
-    hf_format.save(folder, StoredModel("language_model", name, config, make_model(name, config)))
+def write(name: str, folder: Path, sizes: dict[str, int]) -> str:
+    """A random model as the other library makes and stores it; returns the version that wrote it."""
+    import transformers
+
+    if name == "gpt2":
+        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes))
+    else:
+        model = transformers.BertModel(transformers.BertConfig(**sizes))
+    model.save_pretrained(folder)
+    return str(transformers.__version__)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, help="keep the folders here")
+    parser.add_argument("--small", action="store_true", help="small models, for a trial")
+    add_results(parser)
     arguments = parser.parse_args()
+    lines = ["| folder | MB | read (s) | open (s) | open / read | peak memory / weights |", "|---|---|---|---|---|---|"]
     with tempfile.TemporaryDirectory() as temporary:
         place = arguments.out or Path(temporary)
-        lines = [
-            "| folder | MB | read (s) | open (s) | open / read | peak memory / weights |",
-            "|---|---|---|---|---|---|",
-        ]
-        for name in MODELS:
-            if not (place / name / "model.safetensors").exists():
-                write(name, place / name)
+        for name, sizes in (SMALL if arguments.small else SIZES).items():
+            version = write(name, place / name, sizes)
             row = measure(place / name)
             cells = "{megabytes:.0f} | {read_s:.2f} | {open_s:.2f} | {ratio:.2f} | {peak:.2f}".format(**row)
             lines.append(f"| {name} | {cells} |")
-    results = Path(__file__).with_name("RESULTS.md")
-    before = results.read_text().split("\n## Opening a folder")[0].rstrip("\n")
-    head = "## Opening a folder\n\n500 MB of random weights as others write them, `python benchmarks/loading.py`:"
-    results.write_text(f"{before}\n\n{head}\n\n" + "\n".join(lines) + "\n")
-    print("\n".join(lines))
+    table = "\n".join(lines)
+    print(table)
+    head = f"Random weights as `save_pretrained` of transformers {version} writes them, `python benchmarks/loading.py`:"
+    put(arguments.results, "Opening a folder", f"{head}\n\n{table}")
 
 
 if __name__ == "__main__":

@@ -2,15 +2,22 @@
 
     python benchmarks/rope_scaling.py PATH/llama2.data [--windows 12]
 
-stories15M was trained on 256 tokens. Each row reads windows of 1, 2 and 4 times that length and scores every token of
-them. Two texts: stories that the model itself tells (sampled at temperature 1 with a fixed seed, one after the other),
-which are its own kind of text, and English sentences of Tatoeba (REGARD_DATA), which are not. Scaling uses the factor
-that the length asks for, YaRN and Llama 3's way the turns of their papers; nothing is trained.
+stories15M was trained on 256 tokens. Each row reads windows of 1, 2 and 4 times that length, of the same tokens, and
+scores every token. Two texts (both 12 × 1,024 tokens by default):
+
+long reviews     the beginnings of film reviews of IMDB's test set that are long enough (REGARD_DATA): real text that
+                 goes on about one thing, but far from what the model was trained on
+its own stories  what the model itself tells (temperature 1, a fixed seed), at most 255 tokens each and joined. Nothing
+                 in it needs a long context: a story says nothing about the one before. It shows what a scheme breaks,
+                 not whether the model makes use of what it read more than 256 tokens ago.
+
+Scaling uses the factor that the length asks for, YaRN and Llama 3's way the turns of their papers; nothing is trained.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 from dataclasses import replace
@@ -45,55 +52,60 @@ def scaled(stored: store.StoredModel, kind: str, factor: float) -> Any:
     return make_pipeline(replace(stored, config=config, model=model)).model
 
 
-def perplexity(model: Any, ids: torch.Tensor, length: int, windows: int) -> float:
+def perplexity(model: Any, rows: torch.Tensor, length: int) -> float:
+    """Of every token of the rows but the first of each, read in windows of `length` that do not overlap."""
     losses = []
     with torch.inference_mode():
-        for start in range(0, windows * length, length):
-            part = ids[start : start + length + 1]
-            if len(part) < length + 1:
-                break
-            losses.append(F.cross_entropy(model(part[None, :-1]).logits[0], part[1:]).item())
+        for start in range(0, rows.shape[1] - 1, length):
+            part = rows[:, start : start + length + 1]
+            losses += [F.cross_entropy(model(row[None, :-1]).logits[0], row[1:]).item() for row in part]
     return math.exp(sum(losses) / len(losses))
 
 
-def stories(model: Any, tokens: int) -> torch.Tensor:
-    """The model's own stories, each begun by its mark."""
-    told = model.generate([""] * (tokens // 150 + 8), max_tokens=TRAINED - 1, temperature=1.0, seed=1)
-    ids = [token for one in told for token in [1, *one.tokens]]
-    return torch.tensor(ids[: tokens + 1])
+def stories(model: Any, count: int, size: int) -> torch.Tensor:
+    """The model's own stories, each begun by its special token, one after the other in rows of `size` tokens."""
+    told = model.generate([""] * (count * size // 150 + 8), max_tokens=TRAINED - 1, temperature=1.0, seed=1)
+    ids = [token for story in told for token in [1, *story.tokens]]
+    return torch.tensor(ids[: count * size]).view(count, size)
 
 
-def sentences(model: Any, tokens: int) -> torch.Tensor | None:
-    place = Path(os.environ.get("REGARD_DATA", "../shared/data")) / "tatoeba"
-    files = sorted(place.glob("*en-de*")) or sorted(place.glob("*de*"))
-    if not files:
+def reviews(model: Any, count: int, size: int) -> torch.Tensor | None:
+    """The first `size` tokens of the first reviews that have so many; None without the data."""
+    file = Path(os.environ.get("REGARD_DATA", "../shared/data")) / "imdb" / "test_subset.jsonl.xz"
+    if not file.is_file():
         return None
-    lines: list[str] = []
-    for line in read_lines(files[0]):
-        lines.append(line.split("\t")[0])
-        if len(lines) * 5 > tokens:
+    rows: list[list[int]] = []
+    for line in read_lines(file):
+        text = json.loads(line)["text"].replace("<br />", " ")
+        if len(text) > 3 * size and len(ids := model.prompt_ids(text)) >= size:
+            rows.append(ids[:size])
+        if len(rows) == count:
             break
-    return torch.tensor(model.prompt_ids(" ".join(lines[-tokens // 5 :]))[: tokens + 1])
+    return torch.tensor(rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("checkpoint")
-    parser.add_argument("--windows", type=int, default=12, help="of the longest length")
+    parser.add_argument("--windows", type=int, default=12, help="of 1,024 tokens")
     arguments = parser.parse_args()
     model = api.load(arguments.checkpoint)
-    tokens = arguments.windows * TRAINED * FACTORS[-1]
-    texts = {"its own stories": stories(model, tokens), "Tatoeba sentences": sentences(model, tokens)}
-    for name, ids in texts.items():
-        if ids is None:
+    size = TRAINED * FACTORS[-1] + 1
+    texts = {
+        "long reviews": reviews(model, arguments.windows, size),
+        "its own stories": stories(model, arguments.windows, size),
+    }
+    for name, rows in texts.items():
+        if rows is None:
+            print("\nREGARD_DATA has no imdb: no long reviews")
             continue
-        print(f"\n{name}, {len(ids):,} tokens\n\n| positions | 256 | 512 | 1024 |\n|---|---|---|---|")
+        head = f"{name}, {rows.numel():,} tokens in {len(rows)} rows"
+        print(f"\n{head}\n\n| positions | 256 | 512 | 1024 |\n|---|---|---|---|", flush=True)
         for kind in KINDS:
             cells = []
             for factor in FACTORS:
                 net = scaled(model.stored, kind, factor)
-                length = TRAINED * factor
-                cells.append(f"{perplexity(net, ids, length, len(ids) // length):.2f}")
+                cells.append(f"{perplexity(net, rows, TRAINED * factor):.2f}")
             print(f"| {kind if kind != 'none' else 'plain'} | {' | '.join(cells)} |", flush=True)
 
 

@@ -2,9 +2,12 @@
 
     python benchmarks/training.py [--rounds 12]       needs: pip install -e '.[bench]' and REGARD_DATA
 
-One update is forward, backward, clipping and a fused AdamW step. Peers: Marian as in the `transformers` package, and
-`torch.nn.Transformer` with embeddings and an output layer around it. Dropout 0.1 everywhere, float32 unless said. Run
-it alone. The table is appended to benchmarks/RESULTS.md.
+One update is forward, loss, backward, clipping and a fused AdamW step. Peers: Marian as in the `transformers` package,
+and `torch.nn.Transformer` with embeddings and an output layer around it. All have dropout of the same rate at the same
+four kinds of places: the sum of embedding and position, the output of each sub-layer, the attention weights, and the
+wide layer of each feed-forward network. All get labels; Marian works out the loss itself and keeps no cache of keys and
+values. Marian's own loss has no label smoothing, so none has. Float32 unless said. What each is made of is printed and
+stands above the table in benchmarks/RESULTS.md. Run it alone.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from pathlib import Path
 from statistics import median
 
 import torch
+from _results import add_results, put
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -31,8 +35,17 @@ from regard.tasks.translation import Translation
 from regard.training.config import TrainingConfig
 from regard.training.optim import make_optimizer
 
-D, HEADS, FF, LAYERS, DROPOUT, SMOOTHING = 128, 4, 256, 4, 0.1, 0.1
+D, HEADS, FF, LAYERS, DROPOUT = 128, 4, 256, 4, 0.1
 Step = Callable[[Batch], None]
+Loss = Callable[[Batch], Tensor]
+SETTINGS = {
+    "regard": "transformer: dropout (embeddings, sub-layers), attention_dropout, activation_dropout; sinusoids;"
+    " post-norm; loss: tasks.translation",
+    "transformers (Marian)": "MarianMTModel: dropout (embeddings, sub-layers), attention_dropout, activation_dropout;"
+    " sinusoids; post-norm; labels given, so the loss is its own; use_cache=False",
+    "torch.nn.Transformer": "dropout (sub-layers, attention weights, feed-forward), and nn.Dropout of the embeddings"
+    " around it; learned positions; post-norm and a last norm on each side; loss: functional.cross_entropy",
+}
 
 
 def batches(count: int) -> tuple[list[Batch], int]:
@@ -45,11 +58,16 @@ def batches(count: int) -> tuple[list[Batch], int]:
     with tempfile.TemporaryDirectory() as place:
         pairs = encode(text.pairs(), tokenizer, tokenizer, Path(place))
         loader = Loader(pairs, tokens_per_batch=2048, seed=1, pad=0, bos=2, eos=3)
-        found = [batch for batch, _ in zip(loader.epoch(0), range(count), strict=False)]
-    return found, tokenizer.vocab_size
+        first = [batch for batch, _ in zip(loader.epoch(0), range(count), strict=False)]
+    return first, tokenizer.vocab_size
 
 
-def updating(model: nn.Module, loss: Callable[[Batch], Tensor], *, low: bool = False) -> Step:
+def labels_of(batch: Batch) -> Tensor:
+    """The tokens to predict, −100 where there is padding."""
+    return batch["target"][:, 1:].masked_fill(~batch["target_mask"][:, 1:], -100)
+
+
+def updating(model: nn.Module, loss: Loss, *, low: bool = False) -> Step:
     optimizer = make_optimizer(model.train(), TrainingConfig(max_steps=1))
 
     def step(batch: Batch) -> None:
@@ -63,32 +81,35 @@ def updating(model: nn.Module, loss: Callable[[Batch], Tensor], *, low: bool = F
     return step
 
 
-def ours(vocab: int, *, low: bool = False) -> Step:
-    sizes = {"source_vocab": vocab, "target_vocab": vocab, "dropout": DROPOUT}
+def ours(vocab: int) -> tuple[nn.Module, Loss]:
+    rates = {"dropout": DROPOUT, "attention_dropout": DROPOUT, "activation_dropout": DROPOUT}
+    sizes = {"source_vocab": vocab, "target_vocab": vocab, **rates}
     model = make_model("transformer", config_of("transformer", sizes, size="tiny"))
-    task = Translation(label_smoothing=SMOOTHING)
-    return updating(model, lambda batch: task.loss(model, batch) / task.count(batch), low=low)
+    task = Translation()
+    return model, lambda batch: task.loss(model, batch) / task.count(batch)
 
 
-def marian(vocab: int) -> Step:
+def marian(vocab: int) -> tuple[nn.Module, Loss]:
     from transformers import MarianConfig, MarianMTModel
 
     config = MarianConfig(
         vocab_size=vocab, d_model=D, encoder_layers=LAYERS, decoder_layers=LAYERS, encoder_attention_heads=HEADS,
         decoder_attention_heads=HEADS, encoder_ffn_dim=FF, decoder_ffn_dim=FF, dropout=DROPOUT,
-        activation_function="relu",
+        attention_dropout=DROPOUT, activation_dropout=DROPOUT, activation_function="relu", scale_embedding=True,
+        use_cache=False,
         pad_token_id=0, decoder_start_token_id=2, eos_token_id=3, forced_eos_token_id=3, max_position_embeddings=512,
     )  # fmt: skip
     model = MarianMTModel(config)
 
     def loss(batch: Batch) -> Tensor:
-        target = batch["target"]
         out = model(
-            input_ids=batch["source"], attention_mask=batch["source_mask"].long(), decoder_input_ids=target[:, :-1]
-        )
-        return smoothed(out.logits, batch)
+            input_ids=batch["source"], attention_mask=batch["source_mask"].long(),
+            decoder_input_ids=batch["target"][:, :-1], labels=labels_of(batch), use_cache=False,
+        )  # fmt: skip
+        assert out.past_key_values is None
+        return out.loss
 
-    return updating(model, loss)
+    return model, loss
 
 
 class TorchTransformer(nn.Module):
@@ -96,11 +117,12 @@ class TorchTransformer(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(vocab, D)
         self.places = nn.Embedding(512, D)
+        self.dropout = nn.Dropout(DROPOUT)
         self.inner = nn.Transformer(D, HEADS, LAYERS, LAYERS, FF, DROPOUT, batch_first=True)
 
     def forward(self, batch: Batch) -> Tensor:
         source, target = batch["source"], batch["target"][:, :-1]
-        x, y = (self.embed(ids) * D**0.5 + self.places.weight[: ids.shape[1]] for ids in (source, target))
+        x, y = (self.dropout(self.embed(ids) * D**0.5 + self.places.weight[: ids.shape[1]]) for ids in (source, target))
         future = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
         hidden_source = ~batch["source_mask"]
         out = self.inner(
@@ -110,26 +132,32 @@ class TorchTransformer(nn.Module):
         return out @ self.embed.weight.T
 
 
-def torchs(vocab: int) -> Step:
+def torchs(vocab: int) -> tuple[nn.Module, Loss]:
     model = TorchTransformer(vocab)
-    return updating(model, lambda batch: smoothed(model(batch), batch))
+    return model, lambda batch: functional.cross_entropy(model(batch).flatten(0, 1), labels_of(batch).flatten())
 
 
-def smoothed(logits: Tensor, batch: Batch) -> Tensor:
-    labels = batch["target"][:, 1:].masked_fill(~batch["target_mask"][:, 1:], -100)
-    return functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=SMOOTHING)
+def described(models: dict[str, nn.Module]) -> str:
+    """The settings of each, as a list."""
+    lines = [f"Dropout {DROPOUT}, no label smoothing, AdamW, gradients clipped at 1; tied embeddings:", ""]
+    for name, model in models.items():
+        count = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+        lines.append(f"- {name} ({count:,} trained numbers): {SETTINGS[name]}")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=12)
-    rounds = parser.parse_args().rounds
+    add_results(parser)
+    arguments = parser.parse_args()
     torch.manual_seed(0)
-    some, vocab = batches(rounds + 2)
-    steps = {
-        "regard": ours(vocab), "regard, bfloat16": ours(vocab, low=True),
-        "transformers (Marian)": marian(vocab), "torch.nn.Transformer": torchs(vocab),
-    }  # fmt: skip
+    some, vocab = batches(arguments.rounds + 2)
+    peers = {"regard": ours(vocab), "transformers (Marian)": marian(vocab), "torch.nn.Transformer": torchs(vocab)}
+    settings = described({name: model for name, (model, _) in peers.items()})
+    print(settings, flush=True)
+    steps = {"regard": updating(*peers["regard"]), "regard, bfloat16": updating(*ours(vocab), low=True)}
+    steps |= {name: updating(*peer) for name, peer in peers.items() if name != "regard"}
     speeds: dict[str, list[float]] = {name: [] for name in steps}
     for turn, batch in enumerate(some):
         for name, step in steps.items():
@@ -138,16 +166,13 @@ def main() -> None:
             if turn >= 2:
                 speeds[name].append(Translation().count(batch) / (time.perf_counter() - start))
     lines = ["| trained by | target tokens/s | regard is |", "|---|---|---|"]
-    for name, found in speeds.items():
-        ratio = median(mine / theirs for mine, theirs in zip(speeds["regard"], found, strict=True))
-        lines.append(f"| {name} | {median(found):,.0f} | {ratio:.2f}× as fast |")
+    for name, values in speeds.items():
+        ratio = median(mine / theirs for mine, theirs in zip(speeds["regard"], values, strict=True))
+        lines.append(f"| {name} | {median(values):,.0f} | {ratio:.2f}× as fast |")
     table = "\n".join(lines)
     print(table)
-    results = Path(__file__).with_name("RESULTS.md")
     what = f"Transformer tiny ({LAYERS}+{LAYERS} layers, d {D}), Multi30k, 10k BPE, {torch.get_num_threads()} threads"
-    head = f"\n## Training\n\n{what}, `python benchmarks/training.py`:\n\n"
-    before = results.read_text().split("\n## Training\n")[0] if results.exists() else "# Results\n"
-    results.write_text(before.rstrip("\n") + "\n" + head + table + "\n")
+    put(arguments.results, "Training", f"{what}, `python benchmarks/training.py`. {settings}\n\n{table}")
 
 
 if __name__ == "__main__":

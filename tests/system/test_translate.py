@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import pytest
+import sacrebleu
 import torch
 from tests.system.commands import COMMAND, one_line, run
 
@@ -102,6 +103,23 @@ def test_evaluate(trained, tmp_path):
     (tmp_path / "short").write_text("dog cat\n")
     text = one_line(run("evaluate", trained, "--source", tmp_path / "s.gz", "--reference", tmp_path / "short"), 1)
     assert "3 and 1 lines" in text
+
+
+def test_evaluate_states_each_signature_and_takes_moses_words(trained, tmp_path):
+    (tmp_path / "s").write_text("cat dog\none two three red\n")
+    (tmp_path / "r").write_text("Dog cat\nred three two one\n")
+    files = ("--source", tmp_path / "s", "--reference", tmp_path / "r")
+    lines = run("evaluate", trained, *files, "--moses", "en").stdout.splitlines()
+    version = f"smooth:exp|version:{sacrebleu.__version__}"
+    assert [line.split()[0] for line in lines] == ["BLEU", "chrF", "BLEU", "BLEU", "exact"]
+    assert lines[0].split()[2] == f"nrefs:1|case:mixed|eff:no|tok:13a|{version}"
+    assert f"nrefs:1|case:mixed|eff:no|tok:none|{version}, words as the files separate them" in lines[2]
+    assert f"nrefs:1|case:lc|eff:no|tok:none|{version}, words of Moses' tokenizer (en, sacremoses " in lines[3]
+    scores = json.loads(run("evaluate", trained, *files, "--moses", "en", "--json").stdout)
+    assert scores["bleu_moses"] == 100.0  # but for the case every line is right
+    assert scores["bleu"] < 100.0
+    assert "unknown language" in one_line(run("evaluate", trained, *files, "--moses", "xx"), 2)
+    assert "--moses scores translations" in one_line(run("evaluate", trained, "--moses", "en"), 2)
 
 
 def test_saved_again_it_is_the_same(trained, tmp_path):

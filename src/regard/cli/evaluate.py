@@ -1,7 +1,8 @@
 """Score a model.
 
-A translation model: --source and --reference; BLEU and chrF by sacrebleu, with signatures. Any model that was trained
-here: the metrics of its own validation, on the data that its recipe held out or, changed as for `train`, on other data:
+A translation model: --source and --reference; BLEU and chrF by sacrebleu, with signatures. --moses de adds BLEU of
+lowercased text, split by Moses' tokenizer for German, as many papers report it. Any model that was trained here: the
+metrics of its own validation, on the data that its recipe held out or, changed as for `train`, on other data:
 regard evaluate out/mnist_vit --data.validation_share 0 --data.validation.images F --data.validation.labels G.
 --suite glue: a table over SST-2, CoLA, MRPC, STS-B and RTE, for a model or for a folder with a model for each task.
 """
@@ -25,6 +26,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", metavar="FILE", help="lines to translate (plain, .gz or .xz)")
     parser.add_argument("--reference", metavar="FILE", help="their translations")
     parser.add_argument(
+        "--moses",
+        metavar="LANGUAGE",
+        help="also BLEU of lowercased text in Moses' words; the language of the translations, such as de",
+    )
+    parser.add_argument(
         "--recipe", metavar="RECIPE.yaml", help="how to validate a model that was stored without a recipe"
     )
     parser.add_argument("--suite", choices=("glue",), help="a table over several tasks")
@@ -35,6 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.moses and (arguments.suite or arguments.source is None or arguments.reference is None):
+        raise UsageError("--moses scores translations", remedy="Give --source and --reference with it.")
     if arguments.suite:
         return _suite(arguments)
     if arguments.source is None and arguments.reference is None:
@@ -51,7 +59,12 @@ def _translations(arguments: argparse.Namespace) -> int:
     source, reference = api.read_text(arguments.source), api.read_text(arguments.reference)
     with Progress("translating", lambda: len(source)) as progress, progress.working():
         scores, written = api.evaluate(
-            model, source, reference, on_progress=progress.on_progress, **search_options(arguments)
+            model,
+            source,
+            reference,
+            moses=arguments.moses,
+            on_progress=progress.on_progress,
+            **search_options(arguments),
         )
     if arguments.out:
         Path(arguments.out).write_text("".join(line + "\n" for line in written), encoding="utf-8")
@@ -60,7 +73,10 @@ def _translations(arguments: argparse.Namespace) -> int:
         return 0
     print(f"BLEU   {scores.bleu:6.2f}   {scores.bleu_signature}")
     print(f"chrF   {scores.chrf:6.2f}   {scores.chrf_signature}")
-    print(f"BLEU   {scores.bleu_tokenised:6.2f}   of words as split in the files (tokenize=none)")
+    print(f"BLEU   {scores.bleu_tokenised:6.2f}   {scores.bleu_tokenised_signature}, words as the files separate them")
+    if scores.bleu_moses is not None:
+        signature = f"{scores.bleu_moses_signature}, words of Moses' tokenizer ({scores.moses})"
+        print(f"BLEU   {scores.bleu_moses:6.2f}   {signature}")
     print(f"exact  {100 * scores.exact:6.2f}   % of {scores.lines} lines")
     return 0
 

@@ -3,38 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.core.errors import DataError
+from regard.evaluation.moses import lowercased_words, version
 from regard.pipelines import Loaded
 
 
 @dataclass(frozen=True)
 class Scores:
-    """BLEU and chrF with the signatures that make them comparable; `exact` is the share of lines that are right."""
+    """BLEU and chrF with the signatures that make them comparable; `exact` is the share of lines that are right.
+
+    `bleu_tokenised` is of words as the files separate them. `bleu_moses` is of lowercased text that Moses' rules cut
+    into words, for the language and by the version that `moses` names; it is None where no language was given.
+    """
 
     bleu: float
     bleu_signature: str
     bleu_tokenised: float
+    bleu_tokenised_signature: str
     chrf: float
     chrf_signature: str
     exact: float
     lines: int
+    bleu_moses: float | None = None
+    bleu_moses_signature: str | None = None
+    moses: str | None = None
 
 
-def evaluate(model: Loaded, source: Sequence[str], reference: Sequence[str], **search: Any) -> tuple[Scores, list[str]]:
-    """Translate and score; also return the translations."""
+def evaluate(
+    model: Loaded, source: Sequence[str], reference: Sequence[str], *, moses: str | None = None, **search: Any
+) -> tuple[Scores, list[str]]:
+    """Translate and score; also return the translations. `moses` is the language of the target, see `score`."""
+    if moses is not None:
+        lowercased_words(moses)  # an error should come before the work
     if len(source) != len(reference):
         raise DataError(
             "source and reference differ in length", got=f"{len(source)} and {len(reference)} lines", expected="as many"
         )
     texts: list[str] = model.translate(source, **search)
-    return score(texts, reference), texts
+    return score(texts, reference, moses=moses), texts
 
 
-def score(texts: Sequence[str], reference: Sequence[str]) -> Scores:
-    """sacrebleu's BLEU and chrF, and BLEU of words as split in the files, which older papers report."""
+def score(texts: Sequence[str], reference: Sequence[str], *, moses: str | None = None) -> Scores:
+    """sacrebleu's BLEU and chrF, and BLEU of words as split in the files, which older papers report.
+
+    With `moses`, a language such as "de", also BLEU of lowercased text in the words of Moses' tokenizer.
+    """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
@@ -42,14 +58,25 @@ def score(texts: Sequence[str], reference: Sequence[str]) -> Scores:
         raise DataError("there is nothing to score", got="0 lines")
     bleu, chrf, plain = BLEU(), CHRF(), BLEU(tokenize="none", force=True)
     lines, references = list(texts), [list(reference)]
-    return Scores(
+    scores = Scores(
         bleu=round(bleu.corpus_score(lines, references).score, 2),
         bleu_signature=str(bleu.get_signature()),
         bleu_tokenised=round(plain.corpus_score(lines, references).score, 2),
+        bleu_tokenised_signature=str(plain.get_signature()),
         chrf=round(chrf.corpus_score(lines, references).score, 2),
         chrf_signature=str(chrf.get_signature()),
         exact=sum(text.strip() == right.strip() for text, right in zip(lines, reference, strict=True)) / len(lines),
         lines=len(lines),
+    )
+    if moses is None:
+        return scores
+    words, lower = lowercased_words(moses), BLEU(tokenize="none", lowercase=True, force=True)
+    moses_score = lower.corpus_score([words(line) for line in lines], [[words(line) for line in reference]]).score
+    return replace(
+        scores,
+        bleu_moses=round(moses_score, 2),
+        bleu_moses_signature=str(lower.get_signature()),
+        moses=f"{moses}, sacremoses {version()}",
     )
 
 

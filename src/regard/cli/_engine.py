@@ -1,0 +1,29 @@
+"""The option of verbs that run a model: with which engine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from regard.cli._inputs import opened
+from regard.cli._terminal import one_line
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine",
+        choices=("auto", "plain", "float32", "int8"),
+        default="auto",
+        help="how the model runs: plain is the reference; float32 gives the same result faster; int8 is faster still "
+        "and nearly the same; auto (the default) is float32 if that can run, else plain",
+    )
+
+
+def opened_with_engine(arguments: argparse.Namespace) -> Any:
+    """The model, set to run with the engine that was asked for; a note says why if it cannot."""
+    model = opened(arguments.model)
+    reason = model.use_engine(arguments.engine)
+    if reason is not None:
+        print(f"regard: note: {arguments.engine} cannot run, plain is used: {one_line(reason)}", file=sys.stderr)
+    return model
