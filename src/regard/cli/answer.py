@@ -10,7 +10,8 @@ import argparse
 import sys
 from typing import Any
 
-from regard.cli._inputs import batches, columns, opened
+from regard.cli._engine import add_engine, opened_with_engine
+from regard.cli._inputs import batches, columns
 from regard.cli._terminal import shown, shown_json
 from regard.core.errors import UsageError
 
@@ -22,6 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--file", metavar="FILE", help="lines of question and context, separated by a tab")
     parser.add_argument("--json", action="store_true", help="write JSON lines")
     parser.set_defaults(texts=[])
+    add_engine(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -29,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if (arguments.question is None) != (arguments.context is None):
         raise UsageError("--question and --context belong together", remedy="Give both, or lines with --file.")
-    model: Any = opened(arguments.model)
+    model: Any = opened_with_engine(arguments)
     if arguments.question is not None:
         pairs = iter([([arguments.question], ["\n".join(api.read_text(arguments.context))])])
     else:

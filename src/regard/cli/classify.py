@@ -11,7 +11,8 @@ import argparse
 import sys
 from typing import Any
 
-from regard.cli._inputs import add_inputs, batches, columns, opened, tell_cut
+from regard.cli._engine import add_engine, opened_with_engine
+from regard.cli._inputs import add_inputs, batches, columns, tell_cut
 from regard.cli._terminal import shown, shown_json
 
 
@@ -19,10 +20,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
     add_inputs(parser, what="text")
     parser.add_argument("--pairs", action="store_true", help="each line is two texts, separated by a tab")
+    add_engine(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    model: Any = opened(arguments.model)
+    model: Any = opened_with_engine(arguments)
     for lines in batches(arguments):
         results = model.classify(*(columns(lines, 2, "a pair") if arguments.pairs else [lines]))
         for line, result in zip(lines, results, strict=True):

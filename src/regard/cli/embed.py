@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from regard.cli._inputs import add_inputs, batches, opened, tell_cut, text_counter
+from regard.cli._engine import add_engine, opened_with_engine
+from regard.cli._inputs import add_inputs, batches, tell_cut, text_counter
 from regard.cli._progress import Progress
 from regard.cli._terminal import shown_json
 from regard.core.errors import UsageError
@@ -18,6 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
     add_inputs(parser, what="text")
     parser.add_argument("--out", metavar="FILE.npy", help="write the vectors to this file")
+    add_engine(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -27,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("no output is given for the vectors", remedy="Give --out FILE.npy, or --json.")
     if arguments.out and not arguments.out.endswith(".npy"):
         raise UsageError("the file for vectors must end in .npy", got=arguments.out)
-    model: Any = opened(arguments.model)
+    model: Any = opened_with_engine(arguments)
     parts = []
     with Progress("embedding", text_counter(arguments)) as progress:
         for lines in batches(arguments):

@@ -11,9 +11,9 @@ import argparse
 import sys
 from typing import Any
 
-from regard.cli._inputs import batches, opened, text_counter
+from regard.cli._engine import add_engine, opened_with_engine
+from regard.cli._inputs import batches, text_counter
 from regard.cli._progress import Progress
-from regard.cli._search import add_engine, use_engine
 from regard.cli._terminal import shown, shown_json
 
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
@@ -44,8 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    model: Any = opened(arguments.model)
-    use_engine(model, arguments)
+    model: Any = opened_with_engine(arguments)
     options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
     if arguments.beam is not None:
         options.setdefault("sample", False)

@@ -9,7 +9,8 @@ import argparse
 import sys
 from typing import Any
 
-from regard.cli._inputs import add_inputs, batches, columns, opened, tell_cut
+from regard.cli._engine import add_engine, opened_with_engine
+from regard.cli._inputs import add_inputs, batches, columns, tell_cut
 from regard.cli._terminal import shown, shown_json
 from regard.core.errors import UsageError
 
@@ -17,6 +18,7 @@ from regard.core.errors import UsageError
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
     add_inputs(parser, what="text")
+    add_engine(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -24,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "similar compares two texts", got=len(arguments.texts), remedy="Or give lines of two texts with --file."
         )
-    model: Any = opened(arguments.model)
+    model: Any = opened_with_engine(arguments)
     for lines in batches(arguments):
         first, second = ([lines[0]], [lines[1]]) if arguments.texts else columns(lines, 2, "a pair")
         for text, other, cosine in zip(first, second, model.similar(first, second), strict=True):

@@ -10,9 +10,9 @@ import argparse
 import json
 import sys
 
-from regard.cli._inputs import opened
+from regard.cli._engine import add_engine, opened_with_engine
 from regard.cli._progress import Progress
-from regard.cli._search import add_engine, add_search, search_options, use_engine
+from regard.cli._search import add_search, search_options
 from regard.cli._terminal import shown, shown_json
 
 
@@ -27,9 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from regard.cli._lines import chunks, line_counter
 
-    model, options = opened(arguments.model), search_options(arguments)
+    model, options = opened_with_engine(arguments), search_options(arguments)
     model.translate([], **options)  # refuses models that do not translate, and bad options, before anything is read
-    use_engine(model, arguments)
     several = options.get("nbest", model.stored.search.nbest) > 1
     alignments = open(arguments.alignments, "w", encoding="utf-8") if arguments.alignments else None  # noqa: SIM115
     number = 0
