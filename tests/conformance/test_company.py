@@ -35,6 +35,7 @@ WRITERS = [
     ("seq2seq", {"attention": "none", "cell": "lstm", "n_layers": 2}),
     ("seq2seq", {"attention": "luong", "score": "general", "reach": "local_m", "radius": 2}),
     ("seq2seq", {"attention": "luong", "score": "dot", "reach": "local_p", "radius": 2}),
+    ("seq2seq", {"attention": "luong", "score": "dot", "reach": "local_p", "radius": 2, "diagonal": True}),
     ("seq2seq", {"attention": "bahdanau", "score": "location", "max_len": 20}),
     ("gpt2", {}),
     ("llama", {}),

@@ -2,6 +2,10 @@
 
 p_t = S · sigmoid(v_pᵀ tanh(W_p h_t))        window [p_t − D, p_t + D]
 weights · exp(−(s − p_t)² / 2σ²), σ = D/2
+
+Where we differ: p_t may start out on the diagonal, p_t = S · sigmoid(v_pᵀ tanh(W_p h_t) + logit(t/S)). As published,
+all windows start out in the middle of the source. If attention is of no use there yet, the model learns to do without
+it, and the windows end up at one end of the source (docs/alignment_scores.md).
 """
 
 from __future__ import annotations
@@ -22,8 +26,15 @@ class PredictedWindow(nn.Module):
         self.hidden = nn.Linear(d_query, d_query, bias=False)
         self.place = nn.Linear(d_query, 1, bias=False)
 
-    def forward(self, query: Float[Tensor, "B H Q E"], lengths: Int[Tensor, " B"]) -> tuple[Mask, Gaussian]:
-        share = torch.sigmoid(self.place(torch.tanh(self.hidden(query)))).squeeze(-1)
+    def forward(
+        self, query: Float[Tensor, "B H Q E"], lengths: Int[Tensor, " B"], times: Tensor | None = None
+    ) -> tuple[Mask, Gaussian]:
+        """`times`, broadcastable to [B,H,Q], are the steps of the queries: the window of step t then starts out at
+        source position t, and what is learnt moves it from there."""
+        place = self.place(torch.tanh(self.hidden(query))).squeeze(-1)
+        if times is not None:
+            half = 0.5 / lengths.clamp_min(1)[:, None, None]
+            place = place + torch.logit(((2 * times + 1) * half).clamp(half, 1 - half).to(place.dtype))
         # Positions count from 0, so the last of S keys is S − 1.
-        centre_BHQ = (lengths - 1).clamp_min(0)[:, None, None] * share
+        centre_BHQ = (lengths - 1).clamp_min(0)[:, None, None] * torch.sigmoid(place)
         return around(centre_BHQ, self.radius), Gaussian(self.radius / 2)

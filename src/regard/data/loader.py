@@ -15,6 +15,7 @@ shuffled. How often the same pairs meet again depends on how many pairs have the
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,9 @@ from regard.core.errors import UsageError
 from regard.data.chance import Dice, Ints
 from regard.data.epochs import Epochs
 from regard.data.token_pairs import TokenPairs
+
+Cut = Callable[[Sequence[int], Dice], list[int]]
+"""Ids of a row to other ids of the same text."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +50,27 @@ class Loader(Epochs):
     """Batches with `source` ids + eos [B,S], `target` bos + ids + eos [B,T], and a mask of each, True at real tokens.
 
     Every pair is in exactly one batch of an epoch; `batch.rows` gives the pairs. Without `shuffle` the batches are the
-    same in each epoch, in order of length.
+    same in each epoch, in order of length. `cuts`, of sources and of targets, replace the tokens of a row by others,
+    anew in each epoch (`text.merge_dropout`); the budget counts the tokens before.
     """
 
     def __init__(
-        self, pairs: TokenPairs, *, tokens_per_batch: int, seed: int, pad: int, bos: int, eos: int, shuffle: bool = True
+        self,
+        pairs: TokenPairs,
+        *,
+        tokens_per_batch: int,
+        seed: int,
+        pad: int,
+        bos: int,
+        eos: int,
+        shuffle: bool = True,
+        cuts: tuple[Cut, Cut] | None = None,
     ) -> None:
         if tokens_per_batch < 1:
             raise UsageError("tokens_per_batch is too small", got=tokens_per_batch, expected="1 or more")
         super().__init__(seed=seed, shuffle=shuffle)
         self.pairs, self.tokens_per_batch = pairs, tokens_per_batch
-        self._pad, self._bos, self._eos = pad, bos, eos
+        self._pad, self._bos, self._eos, self._cuts = pad, bos, eos, cuts
         self._sources: Ints = pairs.source_lengths.astype(np.int64) + 1
         self._targets: Ints = pairs.target_lengths.astype(np.int64) + 2
 
@@ -69,8 +83,16 @@ class Loader(Epochs):
 
     def batch(self, rows: Ints, number: int) -> Batch:
         numbers = tuple(rows.tolist())
-        sources = [[*self.pairs.source(row).tolist(), self._eos] for row in numbers]
-        targets = [[self._bos, *self.pairs.target(row).tolist(), self._eos] for row in numbers]
+        rows_of_ids = [(self.pairs.source(row).tolist(), self.pairs.target(row).tolist()) for row in numbers]
+        if self._cuts is not None:
+            source_cut, target_cut = self._cuts
+            drawn = [Dice(self.seed, number, row) for row in numbers]
+            rows_of_ids = [
+                (source_cut(source, dice), target_cut(target, dice))
+                for (source, target), dice in zip(rows_of_ids, drawn, strict=True)
+            ]
+        sources = [[*source, self._eos] for source, _ in rows_of_ids]
+        targets = [[self._bos, *target, self._eos] for _, target in rows_of_ids]
         source_BS, source_mask_BS = pad(sources, value=self._pad)
         target_BT, target_mask_BT = pad(targets, value=self._pad)
         tensors = {"source": source_BS, "source_mask": source_mask_BS}

@@ -48,6 +48,7 @@ class Seq2seqConfig(Config):
     chooser: str = "softmax"
     reach: Literal["global", "local_m", "local_p"] = "global"
     radius: int = Field(10, gt=0, description="D of local attention")
+    diagonal: bool = Field(False, description="local_p: the window of step t starts out at source position t")
     input_feeding: bool = Field(True, description="for luong")
     dropout: float = Field(0.2, ge=0, lt=1)
     max_len: int = Field(1024, gt=0, description="the location score has a row for each source position up to here")
@@ -241,19 +242,18 @@ class Seq2seq(nn.Module):
     def _look(
         self, query: Float[Tensor, "B Q E"], memory: Memory, *, start: int | Tensor, groups: Groups | None = None
     ) -> Attended:
-        mask, gain = Mask(keys=memory.real), None
+        config, mask, gain = self.config, Mask(keys=memory.real), None
+        n_queries = query.shape[1]
         query = query.unsqueeze(1)
-        if self.config.reach == "local_m" and isinstance(start, int) and groups is None:
-            mask = mask & window(self.config.radius, start=start)
-        elif self.config.reach == "local_m":
-            times_N = start if isinstance(start, Tensor) else torch.full((len(query),), start, device=query.device)
-            centre = times_N.to(query.dtype)[:, None, None, None]
-            centre = centre if groups is None else groups.together(centre)
-            mask = mask & around(centre.squeeze(-1), self.config.radius)
         if groups is not None:
             query = groups.together(query)
+        if config.reach == "local_m" and isinstance(start, int) and groups is None:
+            mask = mask & window(config.radius, start=start)
+        elif config.reach == "local_m":
+            mask = mask & around(_times(start, n_queries, query, groups).to(query.dtype), config.radius)
         if self.centre is not None:
-            predicted: tuple[Mask, Gaussian] = self.centre(query, memory.lengths)
+            times = _times(start, n_queries, query, groups) if config.diagonal else None
+            predicted: tuple[Mask, Gaussian] = self.centre(query, memory.lengths, times)
             mask, gain = mask & predicted[0], predicted[1]
         score, chooser = PreparedKeys(self.score), self.chooser
         return attend(
@@ -279,3 +279,12 @@ def _context(attended: Attended, groups: Groups | None) -> Float[Tensor, "N E"]:
     """The context of each row's single query."""
     context = attended.context if groups is None else groups.apart(attended.context)
     return context[:, 0, 0]
+
+
+def _times(start: int | Tensor, n_queries: int, query: Tensor, groups: Groups | None) -> Tensor:
+    """The step of each query [B,1,Q]; with `groups`, of each source's queries."""
+    steps_Q = torch.arange(n_queries, device=query.device)
+    if groups is None:
+        return (start + steps_Q).expand(len(query), 1, -1) if isinstance(start, int) else start[:, None, None] + steps_Q
+    starts_N = torch.full_like(groups.places_N, start) if isinstance(start, int) else start
+    return groups.together((starts_N[:, None, None] + steps_Q)[..., None])[..., 0]

@@ -13,6 +13,7 @@ import regard
 from regard.attention import Gaussian, around, local, make_chooser, make_score, padding, window
 from regard.attention.attend import choose
 from regard.attention.masks import Mask
+from regard.attention.predicted_window import PredictedWindow
 from regard.attention.scores.cosine import Cosine
 from regard.attention.stages import Stages
 from regard.core import lookup
@@ -138,3 +139,17 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2)
 def test_sixteen_thousand_tokens_forward_and_backward_in_two_gibibytes(mask):
     done = subprocess.run([sys.executable, "-c", LONG.format(mask=mask)], capture_output=True, text=True, check=True)
     assert float(done.stdout) < 2.0, "GiB at the peak, torch itself included"
+
+
+def test_a_diagonal_start_puts_the_window_of_step_t_at_position_t():
+    window = PredictedWindow(4, radius=2)
+    torch.nn.init.zeros_(window.place.weight)
+    query, lengths = torch.randn(3, 1, 5, 4), torch.tensor([5, 9, 1])
+    mask, _ = window(query, lengths, torch.arange(5))
+    assert mask.centre[0, 0].tolist() == pytest.approx([0.4, 1.2, 2.0, 2.8, 3.6], abs=1e-5), "as near as a sigmoid gets"
+    assert mask.centre[1, 0].tolist() == pytest.approx([8 * (t + 0.5) / 9 for t in range(5)], abs=1e-5)
+    assert mask.centre[2, 0].tolist() == [0.0] * 5
+    late, _ = window(query, lengths, torch.arange(5) + 100)
+    assert late.centre[0, 0].tolist() == pytest.approx([3.6] * 5), "past the source's end: near its last position"
+    plain, _ = window(query, lengths)
+    assert plain.centre[0, 0].tolist() == pytest.approx([2.0] * 5)

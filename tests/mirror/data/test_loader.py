@@ -165,3 +165,19 @@ def test_a_million_pairs_are_planned_in_a_moment() -> None:
     begun = time.perf_counter()
     made.batches_in_epoch(0)
     assert time.perf_counter() - begun < 5
+
+
+def test_cuts_are_drawn_anew_in_each_epoch_and_again_on_resuming() -> None:
+    def cut(ids, dice):
+        return [part for number in ids for part in ([number] if dice.share() < 0.5 else [number, 3])]
+
+    pairs = stored([(5, 6), (3, 9), (8, 2), (4, 4)] * 6)
+    settings = {"tokens_per_batch": 40, "seed": 7, "pad": PAD, "bos": BOS, "eos": EOS}
+    made = Loader(pairs, **settings, cuts=(cut, cut))
+    first, second = list(made.epoch(0)), list(made.epoch(1))
+    again = list(Loader(pairs, **settings, cuts=(cut, cut)).epoch(0, start=2))
+    assert all(same(batch, other) for batch, other in zip(first[2:], again, strict=True))
+    by_row = [{row: b["source"][i].tolist() for b in part for i, row in enumerate(b.rows)} for part in (first, second)]
+    assert by_row[0] != by_row[1]
+    plain = {row for batch in loader(pairs, 40).epoch(0) for row in batch.rows}
+    assert plain == set(by_row[0]), "the same pairs"

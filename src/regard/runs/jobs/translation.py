@@ -14,6 +14,7 @@ from regard.core.paths import expand_path
 from regard.data import arrays, token_pairs
 from regard.data.loader import Loader
 from regard.data.parallel import ParallelText, Report, TokenPairs, encode
+from regard.data.text.merge_dropout import MergeDropout
 from regard.runs.setup import NeededLength, Say, Setup, TokenizerConfig
 from regard.tasks.translation import Translation
 
@@ -47,6 +48,9 @@ class TranslationData(Config):
     validation: PairFiles | None = None
     tokenizer: PairTokenizer = PairTokenizer()
     max_tokens: int = Field(256, gt=0, description="longer pairs are left out of training")
+    merge_dropout: float = Field(
+        0.0, ge=0, le=1, description="BPE-dropout: the share of merges left out in training; 0.1 is usual, 0: none"
+    )
 
 
 class TranslationJob(Setup):
@@ -91,7 +95,13 @@ class TranslationJob(Setup):
         return train, None if validation is None else self._encoded(validation, folder / "validation", say)
 
     def batches(self, examples: TokenPairs, *, shuffle: bool) -> Loader:
-        training = self.recipe.training
+        training, cuts = self.recipe.training, None
+        if shuffle and self.data.merge_dropout:
+            assert self.tokenizer is not None
+            assert self.target_tokenizer is not None
+            source = MergeDropout(self.tokenizer, self.data.merge_dropout).cut
+            joint = self.target_tokenizer is self.tokenizer
+            cuts = source, source if joint else MergeDropout(self.target_tokenizer, self.data.merge_dropout).cut
         return Loader(
             examples,
             tokens_per_batch=training.tokens_per_batch,
@@ -100,6 +110,7 @@ class TranslationJob(Setup):
             bos=self._special_token("decoder_start", "bos"),
             eos=self._special_token("eos"),
             shuffle=shuffle,
+            cuts=cuts,
         )
 
     def extra(self) -> dict[str, Any]:
