@@ -104,7 +104,7 @@ class TranslationPipeline(Loaded):
             chosen = full[start : start + rows]
             numbers = [first + i for i in chosen]
             prefix = begun and [begun[i] for i in chosen]
-            decoded = self._decode(model, numbers, [encoded[i] for i in chosen], options, prefix, on_progress)
+            decoded = self._decode(numbers, [encoded[i] for i in chosen], options, prefix, on_progress, model)
             for place, hypotheses in zip(chosen, decoded, strict=True):
                 results[place] = [self._translation(hypothesis) for hypothesis in hypotheses]
             if on_progress is not None:
@@ -172,16 +172,16 @@ class TranslationPipeline(Loaded):
 
     def _decode(
         self,
-        model: Decodable,
         numbers: list[int],
         rows: list[list[int]],
         options: Search,
         prefixes: list[list[int]] | None,
         on_progress: Callable[[int, int], None] | None = None,
+        model: Decodable | None = None,
     ) -> list[list[Hypothesis]]:
         source, mask = self._source(rows)
         return decode(
-            model,
+            model or self.model,
             {"source": source, "source_mask": mask},
             options,
             bos=self._bos,
