@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from regard.cli._changes import changes
+from regard.cli._engine import add_engine, opened_with_engine
 from regard.cli._progress import Progress
 from regard.cli._search import add_search, search_options
 from regard.core.errors import UsageError
@@ -38,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--out", metavar="FILE", help="also write the translations")
     add_search(parser)
+    add_engine(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -55,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _translations(arguments: argparse.Namespace) -> int:
     from regard import api
 
-    model = api.load(arguments.model)
+    model = opened_with_engine(arguments)
     source, reference = api.read_text(arguments.source), api.read_text(arguments.reference)
     with Progress("translating", lambda: len(source)) as progress, progress.working():
         scores, written = api.evaluate(
