@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from regard.core import lookup
 from regard.core.version import VERSION
+from regard.pipelines._generation import Generates
 from regard.pipelines._loaded import Loaded
 from regard.store import StoredModel
 
-__all__ = ["Loaded", "card", "make_pipeline", "pipeline_of", "verbs"]
+__all__ = ["Generates", "Loaded", "card", "make_pipeline", "pipeline_of", "verbs"]
 
 
 def make_pipeline(stored: StoredModel) -> Loaded:
