@@ -17,6 +17,7 @@ from regard.core import weights
 from regard.core.errors import DataError, UnknownName
 from regard.core.lines import read_lines
 from regard.core.paths import expand_path
+from regard.evaluation.speed import Speeds, SpeedTest
 from regard.evaluation.text_scores import Scores, evaluate, score
 from regard.explain import explain, find_method, load_trace, method_names, result_file, trace
 from regard.pipelines import Loaded, make_pipeline, pipeline_of
@@ -26,13 +27,16 @@ from regard.runs.run import Run
 from regard.runs.validation import validate
 from regard.store import load_model, save_model, unsaid, writable_formats
 from regard.store.formats.regard import described_task
-from regard.views.result import Result
+from regard.views.result import Result, output_file
 
 __all__ = [
     "Alignment",
     "Scores",
+    "SpeedTest",
+    "Speeds",
     "Translation",
     "Translator",
+    "bench",
     "convert",
     "evaluate",
     "explain",
@@ -41,6 +45,7 @@ __all__ = [
     "load",
     "load_trace",
     "method_names",
+    "output_file",
     "panels_for_terminal",
     "quickstart",
     "read_text",
@@ -50,6 +55,7 @@ __all__ = [
     "train",
     "usage",
     "validate",
+    "view_speeds",
     "write_alignment",
     "write_vectors",
 ]
@@ -94,6 +100,18 @@ def glue(folder: str | Path, data: str | Path | None = None, **options: Any) -> 
     from regard.evaluation import glue as suite
 
     return suite.glue(folder, data or expand_path("$REGARD_DATA/glue"), **options)
+
+
+def bench(model: Loaded, **options: Any) -> Speeds:
+    """Tokens per second of every engine; the options (tokens, rounds, threads) are those of `SpeedTest`."""
+    return SpeedTest(model, **options).measure()
+
+
+def view_speeds(speeds: Speeds, *, curves: bool = True) -> Result:
+    """Measured speeds as a table and curves: `.save("bench.svg")`, or .png, .html, .json."""
+    from regard.evaluation.speed_view import view
+
+    return view(speeds, curves=curves)
 
 
 def usage(folder: str | Path) -> str:

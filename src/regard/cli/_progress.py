@@ -22,11 +22,12 @@ _DELAY = 1.0
 class Progress:
     """`with Progress("translating") as progress`, and `with progress.working()` around each part of the work.
 
-    `total` counts the texts, if that can be known; it is called once, when there is something to show.
+    `total` counts the texts, if that can be known; it is called once, when there is something to show. `unit` names
+    what is counted, if not lines.
     """
 
-    def __init__(self, doing: str, total: Callable[[], int | None] = lambda: None) -> None:
-        self._doing, self._count_texts = doing, total
+    def __init__(self, doing: str, total: Callable[[], int | None] = lambda: None, *, unit: str = "lines") -> None:
+        self._doing, self._count_texts, self._unit = doing, total, unit
         self._enabled = sys.stderr.isatty()
         self._stays = not sys.stdout.isatty() and not (sys.stdin and sys.stdin.isatty())
         self._lock = threading.RLock()
@@ -108,5 +109,5 @@ class Progress:
         if self._bar is not None:
             of = f"/{self._total:,}" if self._total else ""
             tokens = f", {self._tokens:,} tokens" if self._tokens else ""
-            count = f"{self._texts:,}{of} lines{tokens}"
+            count = f"{self._texts:,}{of} {self._unit}{tokens}"
             self._bar.update(self._bar.tasks[0].id, completed=self._texts, count=count)

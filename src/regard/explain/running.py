@@ -20,7 +20,7 @@ from regard.core import lookup
 from regard.core.errors import ConfigError, UnknownName, UsageError
 from regard.explain.recording import record
 from regard.explain.traces import Trace
-from regard.views.result import SUFFIXES, Result
+from regard.views.result import Result, output_file
 
 METHODS = "regard.explain.methods"
 LooksAt = Literal["trace", "model"]
@@ -160,13 +160,8 @@ def load_trace(path: str | Path) -> Trace:
 
 
 def result_file(name: str) -> Path:
-    """Check the name of an output file early: an error should not come after an hour's work."""
-    path, known = Path(name), (*SUFFIXES, ".trace")
-    if path.suffix.lower() not in known:
-        raise UsageError(f"{name} has an unknown suffix", got=repr(path.suffix), expected=", ".join(known))
-    if not path.parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent}", remedy="Create it first.")
-    return path
+    """Check the name of a file for a result or a trace."""
+    return output_file(name, also=(".trace",))
 
 
 def _accepts(kind: Any, value: Any) -> bool:

@@ -59,6 +59,11 @@ class TranslationPipeline(Loaded):
         return output
 
     @property
+    def first_token(self) -> int:
+        """The token that every target begins with; it is not part of the output."""
+        return self._bos
+
+    @property
     def source_tokenizer(self) -> Tokenizer:
         return self.tokenizer
 

@@ -175,12 +175,8 @@ class Result:
 
     def save(self, path: str | Path) -> None:
         """Write a page, a picture or the data, depending on the file's suffix."""
-        path = Path(path)
+        path = output_file(path)
         suffix = path.suffix.lower()
-        if suffix not in SUFFIXES:
-            raise UsageError(f"{path} has an unknown suffix", got=repr(path.suffix), expected=", ".join(SUFFIXES))
-        if not path.parent.is_dir():
-            raise UsageError(f"there is no folder {path.parent}", remedy="Create it first.")
         try:
             if suffix == ".html":
                 from regard.views.page import write_page
@@ -199,6 +195,16 @@ class Result:
         from regard.views.page import frame
 
         return frame(self)
+
+
+def output_file(name: str | Path, *, also: tuple[str, ...] = ()) -> Path:
+    """Check the name of an output file early: an error should not come after an hour's work."""
+    path, known = Path(name), (*SUFFIXES, *also)
+    if path.suffix.lower() not in known:
+        raise UsageError(f"{name} has an unknown suffix", got=repr(path.suffix), expected=", ".join(known))
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent}", remedy="Create it first.")
+    return path
 
 
 def plain(value: Any) -> Any:

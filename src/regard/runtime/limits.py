@@ -1,0 +1,109 @@
+"""What this machine can do at most: how fast memory is read, and how fast products are computed.
+
+A step of generation reads every weight once and multiplies it with every row:
+
+    seconds of a step ≥ max(bytes of weights / read rate, 2 · weights · rows / product rate)
+
+Each rate is the best of several ways and repeats, since anything else on the machine can only make it smaller.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from regard.runtime.native import Missing, kernels
+from regard.runtime.products import PackedFloat, PackedInt8
+
+_READ = 16384, 4096  # float32: 256 MB, more than a cache holds
+_PRODUCT = 256, 2048, 2048  # rows, inputs, outputs
+_REPEATS = 5
+_FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "asimddp", "i8mm")
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A measured rate in units of 10⁹ a second, and what reached it."""
+
+    giga: float
+    by: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`read` in bytes; `float32` and `int8` in operations, two for each multiplication and addition."""
+
+    read: Rate
+    float32: Rate
+    int8: Rate | None
+    """None where there are no compiled kernels."""
+
+    def best(self, other: Limits) -> Limits:
+        """The larger of each rate."""
+        eights = [rate for rate in (self.int8, other.int8) if rate is not None]
+        return Limits(
+            max(self.read, other.read, key=_giga),
+            max(self.float32, other.float32, key=_giga),
+            max(eights, key=_giga) if eights else None,
+        )
+
+
+def measure_limits() -> Limits:
+    """The rates of this machine, with the number of threads that torch has."""
+    native = kernels()
+    numbers_NK = torch.rand(_READ)
+    row_1K = torch.rand(1, _READ[1])
+    reads: dict[str, Callable[[], object]] = {"torch.sum": numbers_NK.sum, "torch.amax": numbers_NK.amax}
+    x_MK, weight_NK = torch.rand(_PRODUCT[0], _PRODUCT[1]), torch.rand(_PRODUCT[2], _PRODUCT[1])
+    products: dict[str, Callable[[], object]] = {"torch.mm": lambda: torch.mm(x_MK, weight_NK.T)}
+    eights: dict[str, Callable[[], object]] = {}
+    if not isinstance(native, Missing):
+        packed, packed_int8 = PackedFloat(native, weight_NK, None), PackedInt8(native, weight_NK, None)
+        large = PackedFloat(native, numbers_NK, None)
+        reads["packed product"] = lambda: large(row_1K)
+        products["packed product"] = lambda: packed(x_MK)
+        eights["packed product"] = lambda: packed_int8(x_MK)
+    operations = 2 * _PRODUCT[0] * _PRODUCT[1] * _PRODUCT[2]
+    with torch.inference_mode():
+        return Limits(
+            _fastest(reads, numbers_NK.nbytes),
+            _fastest(products, operations),
+            _fastest(eights, operations) if eights else None,
+        )
+
+
+def cpu() -> str:
+    """The name of the CPU, and which instructions for products it has."""
+    name, flags = platform.processor() or platform.machine(), set[str]()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        key, _, value = (part.strip() for part in line.partition(":"))
+        if key == "model name":
+            name = value
+        elif key in ("flags", "Features"):
+            flags |= set(value.split())
+    known = [flag for flag in _FLAGS if flag in flags]
+    return f"{name} ({', '.join(known)})" if known else name
+
+
+def _fastest(calls: dict[str, Callable[[], object]], amount: int) -> Rate:
+    rates = []
+    for by, call in calls.items():
+        call()
+        for _ in range(_REPEATS):
+            start = time.perf_counter()
+            call()
+            rates.append(Rate(amount / (time.perf_counter() - start) / 1e9, by))
+    return max(rates, key=_giga)
+
+
+def _giga(rate: Rate) -> float:
+    return rate.giga
