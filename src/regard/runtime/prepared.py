@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from regard.attention import Mask
+from regard.attention.causal_positions import step_positions
 from regard.core import taps
 from regard.core.devices import HOST
-from regard.core.state import State
+from regard.core.state import Rows, State
 from regard.runtime.native import Kernels
 from regard.runtime.stack import Block, Pack, Spread, why_not
 
@@ -72,7 +73,7 @@ def run_blocks(blocks: Iterable[Block], x_BTD: Tensor, mask: Mask | None, positi
 
 
 class Prepared:
-    """A `Decodable`. Steps of several tokens, and those that somebody watches, run on the model itself."""
+    """A `Decodable`. Steps that somebody watches, and given beginnings of translations, run on the model itself."""
 
     def __init__(self, model: Any, pack: Pack, kernels: Kernels) -> None:
         self.model = model
@@ -112,9 +113,12 @@ class Prepared:
                 state.put_sources(f"{index}.cross.{name}", sources_R, part, dim=2)
 
     def step(self, tokens_NT: Tensor, counts_N: Tensor, paths_N: Tensor, state: State) -> Tensor:
-        if tokens_NT.shape[1] > 1 or self._plain():
+        several = tokens_NT.shape[1] > 1
+        if self._plain() or (several and self._encoder):
             logits: Tensor = self.model.step(tokens_NT, counts_N, paths_N, state)
             return logits
+        if several:
+            return self._read_prompts(state.rows(paths_N, counts_N, tokens_NT.shape[1]), tokens_NT)
         rows = state.rows(paths_N, counts_N, 1)
         positions = rows.starts_N[:1] if rows.uniform_start is not None else rows.positions_NT
         x_ND = self.model.embed(tokens_NT, positions)[:, 0]
@@ -123,6 +127,15 @@ class Prepared:
             x_ND = block.step(x_ND, rows, index, positions, self._reach, sources_N)
         rows.advance()
         return self._output(self._norm(x_ND))
+
+    def _read_prompts(self, rows: Rows, tokens_NT: Tensor) -> Tensor:
+        """Several tokens of each path."""
+        positions, mask = step_positions(rows, reach=self._reach)
+        x_MD = self.model.embed(tokens_NT, positions).flatten(0, 1)
+        for index, block in enumerate(self._blocks):
+            x_MD = block.prompt(x_MD, rows, index, mask, positions)
+        rows.advance()
+        return self._output(self._norm(rows.last(x_MD.view(*tokens_NT.shape, -1))))
 
     def _plain(self) -> bool:
         """Whether the model itself must run: somebody watches, or it drops out."""

@@ -97,6 +97,13 @@ class Heads:
         first_N = None if reach is None else (last_N - reach).clamp_min(0)
         return self._run(query, (keys, values), room, rows.paths_N, first_N, last_N, None, rows.n_keys, residual_ND)
 
+    def prompt(self, x_MD: Tensor, residual_MD: Tensor, rows: Rows, mask: Mask, positions: Tensor) -> Tensor:
+        """Self-attention of several new tokens of each path."""
+        query, keys, values = self._split(self._input(x_MD), len(rows.paths_N), positions)
+        keys, values = rows.extend("keys", keys), rows.extend("values", values)
+        attended = attend(query, keys, values, score=self._heads.score, mask=mask, site=None)
+        return self._output(attended.context.transpose(1, 2).flatten(2).flatten(0, 1), residual_MD)
+
     def cross(self, x_ND: Tensor, residual_ND: Tensor, rows: Rows, name: str, sources_N: Tensor) -> Tensor:
         """Attention of each path to its source."""
         query = self._input(x_ND).view(len(x_ND), self._n, 1, self._width)
@@ -161,6 +168,12 @@ class Block:
     def whole(self, x_MD: Tensor, spread: Spread, mask: Mask | None, positions: Tensor) -> Tensor:
         """The block over whole sequences, flat [M,D]."""
         x_MD = self._around(0, x_MD, lambda x, residual: self.attention.whole(x, residual, spread, mask, positions))
+        return self._around(-1, x_MD, self._feed)
+
+    def prompt(self, x_MD: Tensor, rows: Rows, name: int, mask: Mask, positions: Tensor) -> Tensor:
+        """The block for several new tokens of each path, flat [N·T,D]; for blocks without cross-attention."""
+        own = rows.sub(f"{name}.self")
+        x_MD = self._around(0, x_MD, lambda x, residual: self.attention.prompt(x, residual, own, mask, positions))
         return self._around(-1, x_MD, self._feed)
 
     def step(
