@@ -10,6 +10,9 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/mman.h>
+#endif
 #if defined(__AVX512VNNI__)
 #include <immintrin.h>
 #endif
@@ -18,6 +21,7 @@
 #define LANES 16
 #define VECTORS (COLUMNS / LANES)
 #define ROWS 6
+#define AHEAD 24576 /* bytes that a single row asks for ahead of time: memory is then read without a pause */
 #define SMALL 60000 /* products with fewer multiplications are not worth a second thread */
 
 typedef float floats __attribute__((vector_size(4 * LANES)));
@@ -59,6 +63,8 @@ static inline __attribute__((always_inline)) void float_rows(const int rows, con
         for (int v = 0; v < VECTORS; v++) total[r][v] = (floats){0};
     for (int64_t i = 0; i < k; i++) {
         const floats *w = (const floats *)(panel + i * COLUMNS);
+        if (rows == 1)
+            for (int v = 0; v < VECTORS; v++) __builtin_prefetch((const char *)(w + v) + AHEAD, 0, 0);
         for (int r = 0; r < rows; r++) {
             const float value = x[r * k + i];
             for (int v = 0; v < VECTORS; v++) total[r][v] += value * w[v];
@@ -91,8 +97,20 @@ void product_float(const float *x, int64_t m, int64_t k, const float *packed, in
     }
 }
 
+/* Ask for large pages, before the memory is written to: reading it front to back then looks up fewer addresses. */
+static void large_pages(void *start, int64_t bytes) {
+#if defined(MADV_HUGEPAGE)
+    const uintptr_t page = 2 << 20, from = ((uintptr_t)start + page - 1) / page * page;
+    const uintptr_t to = ((uintptr_t)start + bytes) / page * page;
+    if (to > from) madvise((void *)from, to - from, MADV_HUGEPAGE);
+#else
+    (void)start, (void)bytes;
+#endif
+}
+
 void pack_float(const float *w, int64_t n, int64_t k, float *packed) {
     const int64_t panels = (n + COLUMNS - 1) / COLUMNS;
+    large_pages(packed, panels * COLUMNS * k * 4);
 #pragma omp parallel for schedule(static)
     for (int64_t p = 0; p < panels; p++)
         for (int64_t i = 0; i < k; i++)
@@ -107,6 +125,7 @@ void pack_float(const float *w, int64_t n, int64_t k, float *packed) {
 /* Each output's weights as int8 with a scale of its own; `sums` are 128 · Σ w, which the offset of x adds to each. */
 void pack_int8(const float *w, int64_t n, int64_t k, int8_t *packed, float *scales, int32_t *sums) {
     const int64_t groups = (k + 3) / 4, panels = (n + COLUMNS - 1) / COLUMNS;
+    large_pages(packed, panels * COLUMNS * groups * 4);
 #pragma omp parallel for schedule(static)
     for (int64_t p = 0; p < panels; p++) {
         int8_t *panel = packed + p * groups * COLUMNS * 4;
@@ -145,6 +164,8 @@ static inline __attribute__((always_inline)) void int8_rows(const int rows, cons
         for (int v = 0; v < VECTORS; v++) total[r][v] = (ints){0};
     for (int64_t g = 0; g < groups; g++) {
         const int8_t *w = panel + g * COLUMNS * 4;
+        if (rows == 1)
+            for (int v = 0; v < VECTORS; v++) __builtin_prefetch(w + v * 64 + AHEAD, 0, 0);
         for (int r = 0; r < rows; r++) {
             const uint8_t *four = q + (r * groups + g) * 4;
 #if defined(__AVX512VNNI__)
