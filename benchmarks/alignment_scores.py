@@ -1,12 +1,15 @@
 """The alignment-score table: one seq2seq, every score and window, the same data and budget.
 
-    python benchmarks/alignment_scores.py --out out/scores [--updates 600] [--only general-global ...]
+    python benchmarks/alignment_scores.py --out out/scores [--updates 2000] [--seeds 1 2] [--only general-global ...]
 
 Luong's decoder with input feeding on Multi30k German → English; only the score, the window or the chooser changes. BLEU
 is of the test set with beam 5. Sharpness is of the reference translations of the validation set: the mean over target
-tokens of the largest weight, and of the entropy in bits. Each variant is a run of its own that goes on where it
-stopped, so the table can be filled over several sittings; it is written to docs/alignment_scores.md from what is
-finished.
+tokens of the largest weight, and of the entropy in bits. Each variant and seed is a run of its own that resumes, so the
+table can be filled in several sittings; docs/alignment_scores.md is written from the runs that are finished.
+
+The matrix of `general` and the predicted centre of `local_p` have learning rates of their own (`LR_SCALES`). Adam moves
+each weight by the whole learning rate, and hundreds of weights add up to one score: without the factor the weights are
+all but one-hot within some updates, where sparsemax and sampling pass no gradient on.
 """
 
 from __future__ import annotations
@@ -31,21 +34,28 @@ VARIANTS: dict[str, dict[str, Any]] = {
         for score in ("additive", "general", "dot", "scaled_dot", "cosine", "location")
         for reach in ("global", "local_m", "local_p")
     },
+    **{
+        f"{score}-local_p-diagonal": {"score": score, "reach": "local_p", "diagonal": True}
+        for score in ("additive", "general")
+    },
     "general-global-sparsemax": {"score": "general", "chooser": "sparsemax"},
     "general-global-entmax15": {"score": "general", "chooser": "entmax15"},
     "general-global-hard": {"score": "general", "chooser": "hard"},
     "none": {"attention": "none"},
 }
 
-NOTES = """One seed and a small budget (about two epochs; a run takes two to three minutes on one core), so differences
-of a point or two mean little. Weights of `local_p` are multiplied by a Gaussian after the softmax, as Luong has it, and
-do not sum to one: their largest weight and entropy cannot be compared with those of the others."""
+LR_SCALES = {"general": {"score": 0.02}, "local_p": {"centre": 0.1}}
+
+NOTES = """Weights of `local_p` are multiplied by a Gaussian after the softmax, as Luong has it, and do not sum to 1:
+the largest weight and the entropy cannot be compared with those of the others. A `diagonal` window starts out at source
+position t in step t."""
 
 
-def recipe(data: Path, options: dict[str, Any], updates: int) -> dict[str, Any]:
+def recipe(data: Path, options: dict[str, Any], updates: int, seed: int = 1) -> dict[str, Any]:
     def files(name: str) -> dict[str, str]:
         return {side: str(data / f"{name}.{tongue}.gz") for side, tongue in (("source", "de"), ("target", "en"))}
 
+    scales = LR_SCALES.get(options.get("score", ""), {}) | LR_SCALES.get(options.get("reach", ""), {})
     shape = {"d_embedding": 128, "d_hidden": 128, "dropout": 0.1, "attention": "luong"}
     return {
         "data": {
@@ -56,7 +66,8 @@ def recipe(data: Path, options: dict[str, Any], updates: int) -> dict[str, Any]:
         },
         "model": {"name": "seq2seq", "options": {**shape, **options}},
         "training": {
-            "max_steps": updates, "tokens_per_batch": 2048, "lr": 3e-3, "schedule": "cosine", "warmup": 100,
+            "seed": seed, "max_steps": updates, "tokens_per_batch": 1024, "lr": 3e-3, "lr_scales": scales,
+            "schedule": "cosine", "warmup": 100,
             "betas": [0.9, 0.999], "eps": 1e-8, "clip": 1.0, "label_smoothing": 0.0,
             "validate_every": max(1, updates // 2),
         },
@@ -66,17 +77,17 @@ def recipe(data: Path, options: dict[str, Any], updates: int) -> dict[str, Any]:
 def sharpness(model: Translator, source: list[str], target: list[str]) -> tuple[float, float]:
     """Mean largest weight and mean entropy (bits) of the looks at the source, over target tokens."""
     largest, entropy, count = 0.0, 0.0, 0
-    for one, other in zip(source, target, strict=True):
-        weights = torch.tensor(model.align(one, other, pieces=True).sites["align"][0])
+    for line, translation in zip(source, target, strict=True):
+        weights = torch.tensor(model.align(line, translation, pieces=True).sites["align"][0])
         largest += weights.amax(-1).sum().item()
         entropy -= torch.special.xlogy(weights, weights).sum().item() / torch.log(torch.tensor(2.0)).item()
         count += len(weights)
     return largest / count, entropy / count
 
 
-def measure(name: str, data: Path, out: Path, updates: int) -> dict[str, Any]:
+def measure(name: str, data: Path, out: Path, updates: int, seed: int) -> dict[str, Any]:
     started = time.monotonic()
-    model = regard.train(recipe(data, VARIANTS[name], updates), out / name)
+    model = regard.train(recipe(data, VARIANTS[name], updates, seed), out)
     seconds = time.monotonic() - started
     text = {side: api.read_text(data / f"test_2016_flickr.{side}.gz") for side in ("de", "en")}
     held = {side: api.read_text(data / f"val.{side}.gz")[:300] for side in ("de", "en")}
@@ -89,24 +100,28 @@ def measure(name: str, data: Path, out: Path, updates: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("out/scores"))
-    parser.add_argument("--updates", type=int, default=600)
+    parser.add_argument("--updates", type=int, default=2000)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--only", nargs="*", choices=list(VARIANTS), help="these variants")
     arguments = parser.parse_args()
     if "REGARD_DATA" not in os.environ:
         sys.exit("Set REGARD_DATA to the folder that holds multi30k.")
     data = Path(os.environ["REGARD_DATA"]) / "multi30k"
     for name in arguments.only or VARIANTS:
-        done = arguments.out / name / "measured.json"
-        if not done.exists():
-            found = measure(name, data, arguments.out, arguments.updates)
-            done.write_text(json.dumps(found))
-            print(name, found, flush=True)
-    lines = ["| variant | BLEU | largest weight | entropy (bits) | updates |", "|---|---|---|---|---|"]
+        for seed in arguments.seeds:
+            folder = arguments.out / f"{name}-{seed}"
+            if not (folder / "measured.json").exists():
+                measured = measure(name, data, folder, arguments.updates, seed)
+                (folder / "measured.json").write_text(json.dumps(measured))
+                print(name, seed, measured, flush=True)
+    lines = ["| variant | BLEU by seed | largest weight | entropy (bits) | updates |", "|---|---|---|---|---|"]
     for name in VARIANTS:
-        done = arguments.out / name / "measured.json"
-        if done.exists():
-            row = json.loads(done.read_text())
-            lines.append("| {} | {bleu:.1f} | {largest:.2f} | {entropy:.2f} | {updates} |".format(name, **row))
+        files = [arguments.out / f"{name}-{seed}" / "measured.json" for seed in arguments.seeds]
+        rows = [json.loads(file.read_text()) for file in files if file.exists()]
+        if rows:
+            scores = ", ".join(f"{row['bleu']:.1f}" for row in rows)
+            largest, entropy = (sum(row[part] for row in rows) / len(rows) for part in ("largest", "entropy"))
+            lines.append(f"| {name} | {scores} | {largest:.2f} | {entropy:.2f} | {rows[0]['updates']} |")
     lines = [line.replace("nan", "–") for line in lines]
     head = "# Alignment scores\n\n" + __doc__.strip() + "\n\n" + NOTES + "\n\n"
     (Path(__file__).parents[1] / "docs" / "alignment_scores.md").write_text(head + "\n".join(lines) + "\n")
