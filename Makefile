@@ -44,6 +44,7 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/complexity.py
 	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/explain.py
+	$(BIN)/python benchmarks/runtime.py
 
 clean:
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -30,6 +30,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from _results import add_results, put
 from _runtime_workers import PEERS, Rows
 
 from regard.runtime.limits import cpu
@@ -224,6 +225,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2, help="of every library")
     parser.add_argument("--only", choices=("gpt2", "marian"))
     parser.add_argument("--small", action="store_true", help="small models, for a quick look")
+    add_results(parser)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     try:
@@ -249,8 +251,10 @@ def main() -> None:
             for worker in workers.values():
                 worker.close()
     named = ", ".join(f"{name} {number.split('+')[0]}" for name, number in versions.items())
-    print(f"{cpu()}, {arguments.threads} threads, {arguments.rounds} rounds; {named}\n")
-    print(tables(results))
+    section = f"{cpu()}, {arguments.threads} threads, {arguments.rounds} rounds; {named}\n\n{tables(results)}"
+    print(section)
+    if not arguments.small and arguments.only is None:
+        put(arguments.results, "Generating", f"`python benchmarks/runtime.py`: {section}")
 
 
 if __name__ == "__main__":
