@@ -1,10 +1,8 @@
 """Products with weights that were packed beforehand: y = x Wᵀ + b (+ residual), for x [M,K] in float32.
 
-    float32   W as it is, in panels that the kernel reads front to back
-    int8      W as integers with a scale for each output; x becomes integers row by row, so that a row's result does
-              not depend on its neighbours
-
-Without compiled kernels, float32 is torch's own product, and int8 is torch's (oneDNN) with the same scales.
+float32   W as it is, in panels that the kernel reads front to back
+int8      W as integers with a scale for each output; x becomes integers row by row, so that a row's result does
+          not depend on its neighbours
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from __future__ import annotations
 from typing import Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from regard.runtime.native import Kernels
@@ -25,17 +22,6 @@ class Product(Protocol):
     def __call__(self, x_MK: Tensor, residual_MN: Tensor | None = None) -> Tensor:
         """x Wᵀ + b, plus the residual."""
         ...
-
-
-class Plain:
-    """Torch's own."""
-
-    def __init__(self, weight_NK: Tensor, bias_N: Tensor | None) -> None:
-        self._weight_NK, self._bias_N = weight_NK, bias_N
-
-    def __call__(self, x_MK: Tensor, residual_MN: Tensor | None = None) -> Tensor:
-        y_MN = F.linear(x_MK, self._weight_NK, self._bias_N)
-        return y_MN if residual_MN is None else y_MN.add_(residual_MN)
 
 
 class PackedFloat:
@@ -78,28 +64,6 @@ class PackedInt8:
         q = room.data_ptr()
         self._run(x_MK.data_ptr(), m, self._k, *self._places, residual, y_MN.data_ptr(), q, q + m * self._width)
         return y_MN
-
-
-class TorchInt8:
-    """The same integers through oneDNN: several calls for each product, so slower where there are few rows."""
-
-    def __init__(self, weight_NK: Tensor, bias_N: Tensor | None) -> None:
-        self._scale_N = (weight_NK.abs().amax(1) / 127).clamp_min(torch.finfo(torch.float32).tiny)
-        whole_NK = (weight_NK / self._scale_N[:, None]).round().to(torch.int8)
-        self._packed = torch.ops.onednn.qlinear_prepack(whole_NK, None)
-        self._zeros_N = torch.zeros(len(weight_NK), dtype=torch.long)
-        self._bias_N = bias_N
-
-    def __call__(self, x_MK: Tensor, residual_MN: Tensor | None = None) -> Tensor:
-        scale_M1 = (x_MK.abs().amax(1, keepdim=True) / 127).clamp_min(torch.finfo(torch.float32).tiny)
-        whole_MK = ((x_MK / scale_M1).round() + 128).to(torch.uint8)
-        y_MN: Tensor = torch.ops.onednn.qlinear_pointwise(
-            whole_MK, 1.0, 128, self._packed, self._scale_N, self._zeros_N, None, 1.0, 0, torch.float32, "none", [], ""
-        )
-        y_MN = y_MN.mul_(scale_M1)
-        if self._bias_N is not None:
-            y_MN += self._bias_N
-        return y_MN if residual_MN is None else y_MN.add_(residual_MN)
 
 
 def _panels(n: int) -> int:

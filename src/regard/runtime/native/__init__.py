@@ -82,8 +82,6 @@ class Kernels:
             setattr(self, name, function)
         if library.kernel_version() != _VERSION:
             raise OSError(f"{path} is of another version")
-        self.fast_int8 = bool(library.kernel_has_vnni())
-        """Whether int8 products use the CPU's instructions for them; without, float32 is quicker."""
 
 
 def kernels(*, build: bool = True) -> Kernels | Missing:

@@ -29,13 +29,6 @@ typedef int32_t ints __attribute__((vector_size(4 * LANES)));
 typedef float loose_floats __attribute__((vector_size(4 * LANES), aligned(4)));
 
 int kernel_version(void) { return 2; }
-int kernel_has_vnni(void) {
-#if defined(__AVX512VNNI__)
-    return 1;
-#else
-    return 0;
-#endif
-}
 
 /* y[row][column] = sum + bias + residual, for the columns that exist. */
 static void finish(const floats *sums, int64_t row, int64_t first, int64_t n, const float *bias, const float *residual,
