@@ -2,7 +2,7 @@
 
 A block of `layers.block` is taken apart into its weights once. Query, key and value become one product; a residual is
 added by the product before it; rows are flat [N,D]. The attention of one new token of each path runs in the compiled
-kernel over the state's own memory; whole sequences, and machines without kernels, take `attend` as the model does.
+kernel over the state's own memory; whole sequences and prompts take `attend`, as the model does.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Spread:
 class Heads:
     """The weights of a `MultiHead`. `memory` says whether its keys and values come from elsewhere."""
 
-    def __init__(self, heads: MultiHead, pack: Pack, kernels: Kernels | None, *, memory: bool = False) -> None:
+    def __init__(self, heads: MultiHead, pack: Pack, kernels: Kernels, *, memory: bool = False) -> None:
         self._heads, self._kernels = heads, kernels
         self._n, self._n_kv, self._width = heads.n_heads, heads.n_kv_heads, heads.d_head
         parts = [heads.query] if memory else [heads.query, heads.key, heads.value]
@@ -132,7 +132,6 @@ class Heads:
         longest: int,
         residual_ND: Tensor,
     ) -> Tensor:
-        assert self._kernels is not None
         n = len(query)
         context = query.new_empty(n, self._n * self._width)
         weights = query.new_empty(n * self._n * longest)
@@ -154,7 +153,7 @@ class Heads:
 class Block:
     """An `EncoderBlock` or `DecoderBlock`."""
 
-    def __init__(self, block: EncoderBlock | DecoderBlock, pack: Pack, kernels: Kernels | None) -> None:
+    def __init__(self, block: EncoderBlock | DecoderBlock, pack: Pack, kernels: Kernels) -> None:
         self.attention = Heads(block.self, pack, kernels)
         self.cross = Heads(block.cross, pack, kernels, memory=True) if isinstance(block, DecoderBlock) else None
         around = [part for part in block.children() if isinstance(part, Residual)]
