@@ -130,8 +130,8 @@ def write(model: Any, folder: Path, kind: str, vocab: int, *, end: int, pad: int
 class Worker:
     """One library in a process of its own."""
 
-    def __init__(self, peer: str, folder: Path, threads: int) -> None:
-        script = Path(__file__).with_name("_runtime_workers.py")
+    def __init__(self, peer: str, folder: Path, threads: int, *, script: Path | None = None) -> None:
+        script = script or Path(__file__).with_name("_runtime_workers.py")
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
         self.peer = peer
         self._process = subprocess.Popen(
@@ -140,7 +140,7 @@ class Worker:
         )  # fmt: skip
         self._answer()
 
-    def __call__(self, request: dict[str, Any]) -> tuple[float, Rows]:
+    def __call__(self, request: dict[str, Any]) -> tuple[float, Any]:
         assert self._process.stdin is not None
         print(json.dumps(request), file=self._process.stdin, flush=True)
         answer = self._answer()

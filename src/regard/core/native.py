@@ -23,6 +23,7 @@ from pathlib import Path
 
 import torch
 
+_HEADER = Path(__file__).with_name("native.h")
 # Not -ffast-math: linked into a library it changes how the whole process rounds tiny numbers.
 _FLAGS = [
     *("-O3", "-march=native", "-fopenmp", "-shared", "-fPIC", "-w"),
@@ -84,7 +85,8 @@ def _compiler() -> str | None:
 
 @functools.cache
 def _file(compiler: str, source: Path) -> Path:
-    parts = (source.read_bytes(), " ".join(_FLAGS).encode(), _version(compiler), _cpu(), torch.__version__.encode())
+    texts = source.read_bytes(), _HEADER.read_bytes(), " ".join(_FLAGS).encode()
+    parts = *texts, _version(compiler), _cpu(), torch.__version__.encode()
     key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
     return cache_folder() / "native" / f"{source.stem}-{key}.so"
 

@@ -15,6 +15,7 @@ from regard.core import taps
 from regard.core.devices import HOST
 from regard.core.state import Rows, State
 from regard.runtime.native import Kernels
+from regard.runtime.release import release
 from regard.runtime.stack import Block, Pack, Spread, why_not
 
 
@@ -56,10 +57,18 @@ class _Stack(torch.nn.Module):
 
     def __init__(self, blocks: Iterable[Any], pack: Pack, kernels: Kernels) -> None:
         super().__init__()
-        self._blocks = [Block(block, pack, kernels) for block in blocks]
+        self._blocks = _packed(blocks, pack, kernels)
 
     def forward(self, x_BTD: Tensor, *, mask: Mask | None = None) -> Tensor:
         return run_blocks(self._blocks, x_BTD, mask, torch.arange(x_BTD.shape[1]))
+
+
+def _packed(blocks: Iterable[Any], pack: Pack, kernels: Kernels) -> list[Block]:
+    result = []
+    for block in blocks:
+        result.append(Block(block, pack, kernels))
+        release(block.parameters(), kernels)  # one by one, so that only one block is ever held twice
+    return result
 
 
 def run_blocks(blocks: Iterable[Block], x_BTD: Tensor, mask: Mask | None, positions: Tensor) -> Tensor:
@@ -78,11 +87,12 @@ class Prepared:
     def __init__(self, model: Any, pack: Pack, kernels: Kernels) -> None:
         self.model = model
         self.coverage_site, self.longest = model.coverage_site, model.longest
-        self._blocks = [Block(block, pack, kernels) for block in model.decoder]
-        self._encoder = [Block(block, pack, kernels) for block in getattr(model, "encoder", [])]
+        self._blocks = _packed(model.decoder, pack, kernels)
+        self._encoder = _packed(getattr(model, "encoder", []), pack, kernels)
         self._norm = model.decoder_norm if self._encoder else model.norm
         bias = getattr(model.output, "bias", None)
         self._output = pack(model.output.weight, bias)
+        release([model.output.weight], kernels)
         self._reach = getattr(model, "reach", None)
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:

@@ -4,12 +4,8 @@
  * on the other rows nor on the number of threads. Numbers are float32, or bfloat16 (the upper half of a float32), for
  * which everything in between is float32.
  */
-#include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "../core/native.h"
 
-#define LANES 16
 typedef float floats __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef int32_t ints __attribute__((vector_size(4 * LANES)));
 
@@ -25,24 +21,6 @@ static inline uint16_t to_low(float x) {
     uint32_t bits;
     memcpy(&bits, &x, 4);
     return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
-/* exp(x) for x <= 0 to about one unit in the last place: 2^n · exp(r), |r| <= ln 2 / 2; 0 below -87. */
-static inline float exp_below(float x) {
-    x = x > -87.0f ? x : -87.0f;
-    const float n = nearbyintf(x * 1.44269504f);
-    const float r = fmaf(n, -1.42860677e-6f, fmaf(n, -0.693145752f, x));
-    float p = 1.98756915e-4f;
-    p = fmaf(p, r, 1.39819995e-3f);
-    p = fmaf(p, r, 8.33345190e-3f);
-    p = fmaf(p, r, 4.16657962e-2f);
-    p = fmaf(p, r, 1.66666657e-1f);
-    p = fmaf(p, r, 5.00000000e-1f);
-    p = fmaf(p, r * r, r + 1.0f);
-    const uint32_t bits = (uint32_t)((int32_t)n + 127) << 23;
-    float power;
-    memcpy(&power, &bits, 4);
-    return x <= -87.0f ? 0.0f : p * power;
 }
 
 /* The largest of the numbers, and their mean; compilers do not vectorise a maximum that could meet a NaN. */

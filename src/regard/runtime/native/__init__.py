@@ -40,6 +40,8 @@ class Kernels:
     pack_int8: Callable[..., None]
     product_int8: Callable[..., None]
     attend_paths: Callable[..., None]
+    let_go: Callable[..., None]
+    trim: Callable[[], None]
 
     def __init__(self, library: ctypes.CDLL) -> None:
         number, place = ctypes.c_int64, ctypes.c_void_p
@@ -49,6 +51,8 @@ class Kernels:
             "pack_int8": (place, number, number, place, place, place),
             "product_int8": (place, number, number, place, place, place, number, *(place,) * 5),
             "attend_paths": (ctypes.POINTER(Attention),),
+            "let_go": (place, number),
+            "trim": (),
         }
         for name, types in signatures.items():
             function = getattr(library, name)

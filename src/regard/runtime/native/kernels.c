@@ -7,18 +7,18 @@
  *   int8      panel[k / 4][column][k % 4], four neighbouring inputs together, as the dot-product instructions want them
  * The last panel is filled up with zeros.
  */
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
+#include "../../core/native.h"
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #if defined(__unix__) || defined(__APPLE__)
 #include <sys/mman.h>
 #endif
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
 #include <immintrin.h>
 #endif
 
 #define COLUMNS 64
-#define LANES 16
 #define VECTORS (COLUMNS / LANES)
 #define ROWS 6
 #define AHEAD 24576 /* bytes that a single row asks for ahead of time: memory is then read without a pause */
@@ -86,6 +86,22 @@ void product_float(const float *x, int64_t m, int64_t k, const float *packed, in
             for (int r = 0; r < rows; r++) finish(sums[r], row + r, p * COLUMNS, n, bias, residual, y, n);
         }
     }
+}
+
+/* The memory is not needed for now: what a file holds is dropped and read again at the next use. */
+void let_go(const void *start, int64_t bytes) {
+#if defined(MADV_PAGEOUT)
+    const uintptr_t page = 4096, from = ((uintptr_t)start + page - 1) / page * page;
+    const uintptr_t to = ((uintptr_t)start + bytes) / page * page;
+    if (to > from) madvise((void *)from, to - from, MADV_PAGEOUT);
+#endif
+}
+
+/* What was freed goes back to the system. */
+void trim(void) {
+#if defined(__GLIBC__)
+    malloc_trim(0);
+#endif
 }
 
 /* Ask for large pages, before the memory is written to: reading it front to back then looks up fewer addresses. */
@@ -218,10 +234,40 @@ void product_int8(const float *x, int64_t m, int64_t k, const int8_t *packed, co
 
 /* ---- attention of one new token of each path ---- */
 
-static inline float dot(const float *a, const float *b, int64_t e) {
+/* The parts of each function are inlined with the width of a head as a constant, for the usual widths. */
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE float dot(const float *a, const float *b, const int64_t e) {
+#if defined(__AVX512F__)
+    if (e % LANES == 0) {
+        loose_floats sum = *(const loose_floats *)a * *(const loose_floats *)b;
+        for (int64_t i = LANES; i < e; i += LANES)
+            sum += *(const loose_floats *)(a + i) * *(const loose_floats *)(b + i);
+        return _mm512_reduce_add_ps((__m512)sum);
+    }
+#endif
     float sum = 0;
     for (int64_t i = 0; i < e; i++) sum += a[i] * b[i];
     return sum;
+}
+
+/* out [E] = the values of the tokens first <= t < last, weighted by their softmax; `weights` [last] is room to work in. */
+INLINE void attend_head(const int64_t e, const float *query, const float *keys, const float *values, const uint8_t *open,
+                        int64_t first, int64_t last, float scale, float *weights, float *out) {
+    float largest = -INFINITY, sum = 0, total[e];
+    for (int64_t t = first; t < last; t++) {
+        weights[t] = open && !open[t] ? -INFINITY : scale * dot(query, keys + t * e, e);
+        largest = weights[t] > largest ? weights[t] : largest;
+    }
+    memset(out, 0, sizeof(float) * e);
+    if (largest == -INFINITY) return;
+    for (int64_t t = first; t < last; t++) sum += weights[t] = exp_below(weights[t] - largest);
+    for (int64_t i = 0; i < e; i++) total[i] = 0;
+    for (int64_t t = first; t < last; t++) {
+        const float weight = weights[t];
+        for (int64_t i = 0; i < e; i++) total[i] += weight * values[t * e + i];
+    }
+    for (int64_t i = 0; i < e; i++) out[i] = total[i] / sum;
 }
 
 /* Where the numbers of a tensor [rows, heads, tokens, E] stand: how far it is from row to row and from head to head.
@@ -266,18 +312,15 @@ void attend_paths(const Attention *a) {
             for (int64_t head = group * h / g; head < (group + 1) * h / g; head++) {
                 const float *query = a->query.numbers + row * a->query.row + head * a->query.head;
                 float *out = a->context + (row * h + head) * e, *weights = a->room + (row * h + head) * a->longest;
-                float largest = -INFINITY, sum = 0;
-                for (int64_t t = first; t < last; t++) {
-                    weights[t] = open && !open[t] ? -INFINITY : a->scale * dot(query, keys + t * e, e);
-                    largest = weights[t] > largest ? weights[t] : largest;
+#define RUN(width) attend_head(width, query, keys, values, open, first, last, a->scale, weights, out)
+                switch (e) {
+                    case 16: RUN(16); break;
+                    case 32: RUN(32); break;
+                    case 64: RUN(64); break;
+                    case 128: RUN(128); break;
+                    default: RUN(e);
                 }
-                memset(out, 0, sizeof(float) * e);
-                if (largest == -INFINITY) continue;
-                for (int64_t t = first; t < last; t++) sum += weights[t] = expf(weights[t] - largest);
-                for (int64_t t = first; t < last; t++) {
-                    const float weight = weights[t] / sum;
-                    for (int64_t i = 0; i < e; i++) out[i] += weight * values[t * e + i];
-                }
+#undef RUN
             }
         }
 }
