@@ -92,7 +92,8 @@ class FitEpoch:
 class Fitted(Protocol):
     """A model that is not trained by gradients: it counts, or has a loop of its own.
 
-    `fit` reads the data once, and is called for each epoch. It returns numbers for the log, such as a mean loss.
+    `fit` is called for each epoch, and may read its batches more than once. It returns numbers for the log, such as a
+    mean loss.
     """
 
     def fit(self, batches: Iterable[Batch], epoch: FitEpoch) -> Mapping[str, float]: ...

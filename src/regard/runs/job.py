@@ -188,6 +188,7 @@ class Job:
     def _learn(self, texts: Any) -> Tokenizer:
         wanted: TokenizerConfig = self.setup.data.tokenizer  # type: ignore[attr-defined]
         options: dict[str, Any] = wanted.model_dump(include={"vocab_size", "lowercase"})
+        options["min_count"] = wanted.min_count
         if wanted.split_digits:
             options["split_digits"] = True
         if self.setup.special_tokens is not None:
