@@ -45,15 +45,16 @@ class WordSpace:
         return number
 
     def near_spellings(self, word: str, most: int = 3) -> list[str]:
-        """Words with nearly the same letters, the nearest first."""
-        wanted = _pairs_of_letters(word.lower())
-        alike = []
-        for known in self.words:
-            if abs(len(known) - len(word)) <= 2:
-                letters = _pairs_of_letters(known.lower())
-                if 3 * len(letters & wanted) >= len(letters | wanted):
-                    alike.append(known)
-        return difflib.get_close_matches(word, alike, n=most, cutoff=0.6)
+        """Words with nearly the same letters, the nearest first; of equally near ones the first of the vocabulary."""
+        wanted, alike = _pairs_of_letters(word.lower()), []
+        for number, known in enumerate(self.words):
+            if abs(len(known) - len(word)) > 2:
+                continue
+            letters = _pairs_of_letters(known.lower())
+            if 3 * len(letters & wanted) >= len(letters | wanted):
+                likeness = difflib.SequenceMatcher(None, word.lower(), known.lower()).ratio()
+                alike.append((-round(likeness, 1), number))
+        return [self.words[number] for likeness, number in sorted(alike)[:most] if likeness <= -0.6]
 
     def nearest(self, scores: Tensor, *, without: Iterable[int], most: int) -> list[tuple[str, float]]:
         """The words with the highest scores [N], except some."""
