@@ -55,7 +55,7 @@ class Word2vec(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = TokenEmbedding(config.vocab_size, config.d_model)
-        nn.init.uniform_(self.embedding.weight, -0.5 / config.d_model, 0.5 / config.d_model)
+        nn.init.uniform_(self.embedding.weight, -1 / config.d_model, 1 / config.d_model)
         self.counts: Tensor
         if config.trained:
             self.context = TokenEmbedding(config.vocab_size, config.d_model)

@@ -25,11 +25,8 @@ class WordVectorsPipeline(Loaded):
     @functools.cached_property
     def space(self) -> WordSpace:
         """The words, without special tokens, and their vectors."""
-        vectors: Tensor = self.model.vectors()
-        special = self.tokenizer.specials.non_text_ids() | {self.tokenizer.specials.unk}
-        numbers = [n for n, word in enumerate(self.tokenizer.pieces()) if n not in special and word]
-        every = self.tokenizer.pieces()
-        return WordSpace([every[n] for n in numbers], vectors[torch.tensor(numbers, dtype=torch.long)])
+        own, vectors = self.tokenizer.whole_words(), self.model.vectors()
+        return WordSpace(list(own.values()), vectors[torch.tensor(list(own), dtype=torch.long)])
 
     @verb(_NEEDS)
     def neighbours(self, words: Sequence[str], *, top: int = 10) -> list[list[tuple[str, float]]]:

@@ -25,6 +25,7 @@ from regard.evaluation.evaluators import directions_of, evaluators_for, make_eva
 from regard.evaluation.held_out import HeldOut
 from regard.models import config_of
 from regard.pipelines import card
+from regard.runs.embeddings import use_embeddings
 from regard.runs.recipe import Recipe
 from regard.runs.setup import ClsSetup, Say, Setup, TokenizerConfig
 from regard.store import StoredModel
@@ -48,6 +49,8 @@ class Prepared:
     direction: Direction
     """Whether `training.metric` should be high or low."""
     stored: Callable[[nn.Module], StoredModel]
+    initialise: Callable[[nn.Module], list[str]]
+    """Fill a new model's embeddings with word vectors, if the recipe names some; lines that say so."""
 
 
 class Job:
@@ -99,6 +102,13 @@ class Job:
             None if not setup.validates else lambda model: self._validate(model, held_out, stored, show),
             self.directions[self.recipe.training.metric],
             stored,
+            self._initialise,
+        )
+
+    def _initialise(self, model: nn.Module) -> list[str]:
+        wanted = self.recipe.model.embeddings
+        return (
+            [] if wanted is None else use_embeddings(model, self.setup.tokenizer, self.setup.target_tokenizer, wanted)
         )
 
     def _validate(

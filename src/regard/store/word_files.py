@@ -13,7 +13,7 @@ from regard.core import weights
 from regard.core.errors import UsageError
 from regard.data.text import Tokenizer
 from regard.data.text.kinds.word import known_words
-from regard.data.text.vectors import Form, read_vectors, vector_format, write_vectors
+from regard.data.text.vectors import Form, WordVectors, read_vectors, vector_format, write_vectors
 from regard.models import config_of, make_model
 from regard.store.stored_model import StoredModel
 
@@ -23,19 +23,22 @@ def recognises_file(path: Path, config: Mapping[str, Any] | None, form: Form) ->
 
 
 def load_file(path: Path, name: str) -> StoredModel:
-    """A model that has vectors only; of a word that the file has twice, the first counts."""
-    read = read_vectors(path)
-    tokenizer = Tokenizer(known_words(read.words), name=str(path))
+    return as_model(read_vectors(path), name, str(path))
+
+
+def as_model(read: WordVectors, name: str, where: str) -> StoredModel:
+    """A model that has vectors only; of a word that is there twice, the first counts."""
+    tokenizer = Tokenizer(known_words(read.words), name=where)
     places = {piece: number for number, piece in enumerate(tokenizer.pieces())}
     rows = np.array([places[word] for word in read.words])
     table = np.zeros((tokenizer.vocab_size, read.vectors.shape[1]), np.float32)
     table[rows[::-1]] = read.vectors[::-1]
-    config = config_of(name, {"vocab_size": len(table), "d_model": table.shape[1], "trained": False}, where=str(path))
+    config = config_of(name, {"vocab_size": len(table), "d_model": table.shape[1], "trained": False}, where=where)
     model = make_model(name, config, empty=True)
     weights.load_into(model, {"embedding.weight": torch.from_numpy(table)})
     stored = StoredModel("word_vectors", name, config, model.eval(), tokenizer, tokenizer)
-    if twice := len(read.words) - len(places.keys() & set(read.words)):
-        stored.notes.append(f"{twice} words were there more than once; the first of each counts")
+    if twice := len(read.words) - len(set(read.words)):
+        stored.notes.append(f"{twice} words are there more than once; the first of each counts")
     return stored
 
 

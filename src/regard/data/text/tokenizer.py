@@ -175,6 +175,12 @@ class Tokenizer:
                 spellings[number] = piece
         return spellings
 
+    def whole_words(self) -> dict[int, str]:
+        """The ids of tokens that are a whole word, without the marks of words, or begin one; no special tokens."""
+        special = self._special_ids | {self.specials.unk}
+        spelt = ((number, self._word_marks.begun(piece)) for number, piece in enumerate(self.pieces()))
+        return {number: word for number, word in spelt if word and number not in special}
+
     def words(self, ids: Sequence[int]) -> list[tuple[str, list[int]]]:
         """The words that the ids form: the text of each and the indices of its tokens, in order."""
         known, labels = self._known(ids), self.tokens(ids)

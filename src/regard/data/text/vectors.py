@@ -61,7 +61,7 @@ def read_vectors(path: str | Path) -> WordVectors:
     if path.is_file():
         form = vector_format(path)
         if form is not None:
-            return _checked(path, _read_binary(path) if form == "word2vec_binary" else _read_text(path))
+            return check_vectors(path, _read_binary(path) if form == "word2vec_binary" else _read_text(path))
     with open_bytes(path):  # says if there is no such file
         pass
     raise DataError(f"{path} holds no word vectors", expected="word2vec's text or binary format, or GloVe's text")
@@ -188,7 +188,8 @@ def _text(word: bytes, path: Path) -> str:
     return text
 
 
-def _checked(path: Path, read: WordVectors) -> WordVectors:
+def check_vectors(path: Path, read: WordVectors) -> WordVectors:
+    """Refuse vectors without words, and numbers that are not finite."""
     if not read.words:
         raise DataError(f"{path} holds no words", remedy=_REMEDY)
     finite = np.isfinite(read.vectors).all(1)
