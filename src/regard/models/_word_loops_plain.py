@@ -49,10 +49,11 @@ def train_word2vec(loop: Word2vecLoop, passage: Passage, piece: int) -> tuple[fl
 def _sentence(loop: Word2vecLoop, ids: Array, places: Array, lr: np.float32) -> tuple[float, float]:
     loss, pairs, vectors = 0.0, 0.0, loop.input.detach().numpy()
     first = places * (2 + 2 * loop.window * loop.negative)
-    reaches = 1 + (((draws(loop.key, first + 1) >> _HALF) * _WORD(loop.window)) >> _HALF).astype(np.int64)
+    bits = draws(loop.key, first + 1)
+    reaches = 1 + (((bits >> _HALF) * _WORD(loop.window)) >> _HALF).astype(np.int64)
     for i, (word, reach) in enumerate(zip(ids.tolist(), reaches.tolist(), strict=True)):
         around = [*ids[max(0, i - reach) : i].tolist(), *ids[i + 1 : i + 1 + reach].tolist()]
-        asked = places[i] % 16 == 0
+        asked = bits[i] % _WORD(16) == 0
         if not around:
             continue
         groups = [around] if loop.cbow else [[other] for other in around]

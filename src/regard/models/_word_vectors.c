@@ -86,9 +86,10 @@ static void sentence(const Word2vec *w, const int32_t *ids, const int64_t *place
     float *change = room, *mean = room + width;
     for (int64_t i = 0; i < n; i++) {
         uint64_t draws = (uint64_t)places[i] * (uint64_t)each;
-        int64_t reach = 1 + (int64_t)(((draw(w->key, draws + 1) >> 32) * (uint64_t)window) >> 32);
+        uint64_t bits = draw(w->key, draws + 1);
+        int64_t reach = 1 + (int64_t)(((bits >> 32) * (uint64_t)window) >> 32);
         int64_t low = i > reach ? i - reach : 0, high = i + reach < n - 1 ? i + reach : n - 1;
-        int asked = places[i] % 16 == 0;
+        int asked = bits % 16 == 0;
         draws += 2;
         if (w->cbow) {
             if (high == low) continue;
