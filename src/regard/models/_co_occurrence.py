@@ -15,6 +15,7 @@ Array = NDArray[Any]
 Counted = tuple[Array, Array]
 """Keys (row · V + column, sorted) and counts."""
 _PARTS = 8
+_FAR = 1024  # more than any distance
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,16 @@ def _counted(tokens: Array, vocab_size: int, window: int) -> Counted:
     documents = np.cumsum(tokens == END)
     words = tokens >= FIRST_WORD
     tokens, documents = tokens[words], documents[words]
-    keys, values = [], []
+    keys = []
     for distance in range(1, min(window, len(tokens) - 1) + 1):
         together = documents[:-distance] == documents[distance:]
         pairs = (tokens[:-distance] * vocab_size + tokens[distance:])[together]
-        keys.append(pairs)
-        values.append(np.full(len(pairs), 1 / distance))
-    return _summed(np.concatenate(keys), np.concatenate(values)) if keys else (np.empty(0, np.int64), np.empty(0))
+        keys.append(pairs * _FAR + distance)
+    if not keys:
+        return np.empty(0, np.int64), np.empty(0)
+    # The distance goes into the key: sorting numbers is several times faster than sorting places.
+    joined = np.sort(np.concatenate(keys))
+    return _runs(joined // _FAR, 1 / (joined % _FAR))
 
 
 def _merged(parts: list[Counted]) -> Counted:
@@ -61,9 +65,13 @@ def _merged(parts: list[Counted]) -> Counted:
 
 
 def _summed(keys: Array, values: Array) -> Counted:
+    order = np.argsort(keys, kind="stable")
+    return _runs(keys[order], values[order])
+
+
+def _runs(keys: Array, values: Array) -> Counted:
+    """Sum the values of equal keys; the keys are sorted."""
     if not len(keys):
         return keys, values
-    order = np.argsort(keys, kind="stable")
-    keys, values = keys[order], values[order]
     first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
     return keys[first], np.add.reduceat(values, first)

@@ -80,6 +80,8 @@ class _Fitting:
             kept = Checkpoint(self.model.state_dict(), self.model.fit_state(), state)
             checkpoint.write(self.checkpoints, step, kept)
             checkpoint.prune(self.checkpoints, {step, step - self.length})
+        if self._signals and number + 1 < self.epochs:
+            raise FitInterrupted(self._signals[0], number + 1 if self.resumes else 0)
 
     def batches(self, number: int) -> Iterator[Batch]:
         """The epoch's batches; the bar advances when the next is asked for, and a signal stops there."""
