@@ -16,6 +16,7 @@ from torch import nn
 
 from regard.core import lookup
 from regard.core.config import Config
+from regard.core.contracts import Fitted
 from regard.core.directions import Direction
 from regard.core.errors import ConfigError
 from regard.core.measured import Measured
@@ -81,7 +82,7 @@ class Job:
             made = StoredModel(
                 self.recipe.task,
                 setup.model_name,
-                config,
+                model.config if isinstance(model, Fitted) else config,  # what was counted determines sizes
                 model,
                 setup.tokenizer,
                 setup.target_tokenizer,
@@ -95,7 +96,8 @@ class Job:
             setup.model_name,
             config,
             self.task,
-            lambda model: setup.experience(model) or setup.batches(train, shuffle=True),
+            # What is fitted reads all of the data once, in order.
+            lambda model: setup.experience(model) or setup.batches(train, shuffle=not isinstance(model, Fitted)),
             None if not setup.validates else lambda model: self._validate(model, held_out, stored, show),
             self.directions[self.recipe.training.metric],
             stored,
@@ -141,7 +143,8 @@ class Job:
 
     def _max_len(self) -> dict[str, int]:
         needed = self.setup.needed_length()
-        given = self.start is not None or "max_len" in self.recipe.model.options
+        fields = lookup.find(MODELS, self.setup.model_name).Config.model_fields
+        given = self.start is not None or "max_len" in self.recipe.model.options or "max_len" not in fields
         return {} if needed is None or given or not needed.sets_max_len else {"max_len": needed.tokens}
 
     def _check_length(self, config: Config) -> None:
