@@ -120,7 +120,7 @@ def usage(folder: str | Path) -> str:
 
 
 def convert(model: Loaded, folder: str | Path, *, to: str) -> list[str]:
-    """Write a loaded model as a Hugging Face folder (`to="hf"`) or as one of ours (`to="regard"`).
+    """Write a loaded model as a Hugging Face folder (`to="hf"`), as one of ours (`to="regard"`), or as a file ("arpa").
 
     Returns what that format cannot store of it, one line each."""
     if to not in writable_formats():

@@ -1,7 +1,7 @@
 """Convert a model to another library's format, or to regard's own.
 
---to hf writes a Hugging Face folder (config.json, model.safetensors, tokenizer), --to regard one of ours. The source
-may be either, or a llama2.c checkpoint. Weights stay the same to the bit, except for translators trained here: they
+--to hf writes a Hugging Face folder (config.json, model.safetensors, tokenizer), --to regard one of ours, --to arpa the
+ARPA file of an n-gram model. The source may be any of these, or a llama2.c checkpoint. Weights stay the same to the bit, except for translators trained here: they
 become Hugging Face's Marian or Pegasus, which CTranslate2 reads too, with other weights but the same translations.
 """
 
@@ -12,9 +12,9 @@ import sys
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", help="a model folder, or a llama2.c checkpoint")
-    parser.add_argument("target", help="the folder to write")
-    parser.add_argument("--to", required=True, choices=("hf", "regard"), help="the format to write")
+    parser.add_argument("source", help="a model folder, a llama2.c checkpoint, or an ARPA file")
+    parser.add_argument("target", help="the folder (for arpa the file) to write")
+    parser.add_argument("--to", required=True, metavar="FORMAT", help="the format to write: hf, regard or arpa")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -167,6 +167,10 @@ class Tokenizer:
         pieces = [str(self._inner.id_to_token(i) or "") for i in self._known(ids)]
         return [_visible(_bytes.text(piece) if self._bytes else piece) for piece in pieces]
 
+    def spellings(self) -> list[str]:
+        """The token of every id, as the vocabulary spells it."""
+        return [str(self._inner.id_to_token(i) or "") for i in range(self.vocab_size)]
+
     def words(self, ids: Sequence[int]) -> list[tuple[str, list[int]]]:
         """The words that the ids form: the text of each and the indices of its tokens, in order."""
         known, labels = self._known(ids), self.tokens(ids)
