@@ -12,7 +12,6 @@ from typing import Protocol, runtime_checkable
 from torch import Tensor
 
 from regard.core.batch import Batch
-from regard.core.config import Config
 from regard.core.state import State
 
 # bias(query_BHQE, distance) and gain(distance) receive distance = key position − query position, broadcastable to
@@ -78,11 +77,7 @@ class SamplingChooser(Chooser, Protocol):
 
 @runtime_checkable
 class Fitted(Protocol):
-    """A model that is not trained by gradients: it reads the data once, in order, for example to count.
-
-    Afterwards its configuration holds the sizes that the data determined."""
-
-    config: Config
+    """A model that is not trained by gradients: it reads the data once, for example to count."""
 
     def fit(self, batches: Iterable[Batch]) -> None: ...
 

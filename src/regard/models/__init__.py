@@ -49,8 +49,9 @@ def writes(name: str, config: Config) -> bool:
 
 
 def reads_cls(name: str) -> bool:
-    """Whether texts for this model get [CLS] and [SEP]: true for models that cannot generate text."""
-    return not hasattr(lookup.find(__name__, name), "step")
+    """Whether texts for this model get [CLS] and [SEP]: true for models that cannot generate text, unless they say so."""
+    model_class = lookup.find(__name__, name)
+    return bool(getattr(model_class, "reads_cls", not hasattr(model_class, "step")))
 
 
 class _SkipInitialization(TorchFunctionMode):

@@ -70,6 +70,7 @@ class Ngram(nn.Module):
     SIZES = SIZES
     coverage_site: str | None = None
     longest: int | None = None
+    usual_method = "orders"
 
     def __init__(self, config: NgramConfig) -> None:
         super().__init__()

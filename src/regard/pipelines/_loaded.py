@@ -93,6 +93,11 @@ class Loaded(Engines):
         real = inputs["attention_mask"].bool()
         return subjects.token_answer(self, output.logits.argmax(-1).masked_fill(~real, subjects.NOT_ASKED))
 
+    @property
+    def usual_method(self) -> str | None:
+        """The method that explains a model of this kind, if that is not the usual one for attention."""
+        return getattr(self.model, "usual_method", None)
+
     def answer_label(self, number: int) -> str:
         """The meaning of one of the model's logits."""
         listed = self.stored.extra.get("labels")

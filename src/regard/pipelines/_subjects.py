@@ -103,7 +103,7 @@ def reader_subject(loaded: TextEncoder, texts: Texts, others: Texts | None = Non
         loaded.stored.task,
         model,
         inputs,
-        {"input": labels},
+        {"input": labels, **{side: [[side]] * len(rows) for side in getattr(model, "whole_sides", ())}},
         score,
         goal,
         {"input": inputs["input_ids"]},

@@ -81,6 +81,8 @@ class Run:
         model = make_model(prepared.model_name, prepared.config)
         if start is not None:
             self._say(take_over(model, start))
+        else:
+            prepared.prime(model)
         if not isinstance(model, Fitted):
             self._descend(model, prepared)
         elif self.world.first:
