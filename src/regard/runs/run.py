@@ -34,6 +34,7 @@ from regard.training import checkpoint
 from regard.training.averaging import average_checkpoints
 from regard.training.distributed import join_world
 from regard.training.engine import Engine
+from regard.training.fitting import fit_model
 from regard.training.progress import Progress
 
 # A resumed run may change how long it trains and how often it reports, but not what it computes.
@@ -91,9 +92,8 @@ class Run:
         return self.out
 
     def _fit(self, model: nn.Module, prepared: Prepared) -> None:
-        """Fit a model that is not trained by gradients: it reads the data once."""
-        assert isinstance(model, Fitted)
-        model.fit(prepared.batches(model).epoch(0))
+        """Fit a model that is not trained by gradients."""
+        fit_model(model, prepared.batches(model), self.recipe.training, self.out, quiet=self.quiet)
         if prepared.validate is not None:
             numbers = prepared.validate(model.eval())
             self._say("  ".join(f"validation_{name} {value:.4g}" for name, value in numbers.items()))
