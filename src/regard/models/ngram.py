@@ -36,6 +36,7 @@ from torch import Tensor, nn
 from regard.core import taps
 from regard.core.batch import Batch
 from regard.core.config import Config
+from regard.core.contracts import FitEpoch
 from regard.core.errors import ShapeError, UsageError
 from regard.core.output import Output
 from regard.core.state import State
@@ -70,6 +71,7 @@ class Ngram(nn.Module):
     SIZES = SIZES
     coverage_site: str | None = None
     longest: int | None = None
+    reads_in_order = True
     usual_method = "orders"
 
     def __init__(self, config: NgramConfig) -> None:
@@ -92,8 +94,8 @@ class Ngram(nn.Module):
     def vocab_size(self) -> int:
         return self.config.vocab_size
 
-    def fit(self, batches: Iterable[Batch]) -> None:
-        """Count the n-grams of the batches, which are windows of running text in order."""
+    def fit(self, batches: Iterable[Batch], epoch: FitEpoch) -> dict[str, float]:
+        """Count the n-grams of the batches, which are windows of running text in order. Reading it again adds nothing."""
         config = self.config
         if config.smoothing == "backoff":
             raise UsageError(
@@ -108,6 +110,7 @@ class Ngram(nn.Module):
         else:
             estimates = add_k(levels, config.k if config.smoothing == "add_k" else 0.0, never=never)
         self.take(estimates, uniform)
+        return {"ngrams": float(sum(self.config.ngrams))}
 
     def take(self, estimates: list[Estimate], uniform: float = 0.0) -> None:
         """Use these probabilities from now on."""

@@ -85,7 +85,7 @@ class Job:
             made = StoredModel(
                 self.recipe.task,
                 setup.model_name,
-                model.config if isinstance(model, Fitted) else config,  # what was counted determines sizes
+                cast(Config, model.config) if isinstance(model, Fitted) else config,  # what was counted sets sizes
                 model,
                 setup.tokenizer,
                 setup.target_tokenizer,
@@ -99,8 +99,10 @@ class Job:
             setup.model_name,
             config,
             self.task,
-            # What is fitted reads all of the data once, in order.
-            lambda model: setup.experience(model) or setup.batches(train, shuffle=not isinstance(model, Fitted)),
+            lambda model: (
+                setup.experience(model)
+                or setup.batches(train, shuffle=not getattr(model, "reads_in_order", False))
+            ),
             None if not setup.validates else lambda model: self._validate(model, held_out, stored, show),
             self.directions[self.recipe.training.metric],
             stored,
