@@ -62,6 +62,7 @@ class Bow(nn.Module):
     Config = BowConfig
     SIZES = SIZES
     reads_cls = False
+    needs_words = True
     usual_method = "words"
     whole_sides = ("text",)
     """Layers after the sum hold one state for the whole text."""

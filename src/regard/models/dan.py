@@ -51,6 +51,7 @@ class Dan(nn.Module):
     SIZES = SIZES
     coverage_site: str | None = None
     reads_cls = False
+    needs_words = True
     whole_sides = ("text",)
 
     def __init__(self, config: DanConfig) -> None:

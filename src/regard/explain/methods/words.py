@@ -1,9 +1,9 @@
 """The words that decided a classification.
 
 The answer's score, log p of the class (see `Subject.score`), is divided among the words of the text: integrated gradients
-from the zero vector (Sundararajan et al. 2017), which stand for a text without words. For a bag of words with logistic
-regression, and for every model whose words are summed, the parts are exact: they add up to the score minus that of the
-empty text, and the rest is reported. The parts of a word that occurs several times are added.
+from zero vectors (Sundararajan et al. 2017). Where words are summed, as in a bag of words, zero vectors are a text without
+words. The parts add up to the score minus that of the empty text but for the error of the integral, which is reported. The
+parts of a word that occurs several times are added.
 """
 
 from __future__ import annotations
