@@ -35,9 +35,9 @@ class LabelledFile(Config):
 
 
 def _body(text: str) -> str:
-    """A letter without the lines of its header."""
-    header, blank, body = text.partition("\n\n")
-    return body if blank else header
+    """A letter without the lines of its header; one that is nothing but a header stays as it is."""
+    body = text.partition("\n\n")[2]
+    return body if body.strip() else text
 
 
 def all_texts(examples: Sequence[Example]) -> list[str]:
