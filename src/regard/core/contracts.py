@@ -92,8 +92,9 @@ class FitEpoch:
 class Fitted(Protocol):
     """A model that is not trained by gradients: it counts, or has a loop of its own.
 
-    `fit` reads the data once, and is called for each epoch. It returns numbers for the log, such as a mean loss.
-    A model with `reads_in_order` gets the data in order, all of it; its `config` then holds the sizes that were counted.
+    `fit` is called for each epoch, and may read its batches more than once. It returns numbers for the log, such as a
+    mean loss. A model with `reads_in_order` gets all of the data, in order; afterwards its `config` holds the sizes
+    that were counted.
     """
 
     def fit(self, batches: Iterable[Batch], epoch: FitEpoch) -> Mapping[str, float]: ...

@@ -15,7 +15,6 @@ shuffled. How often the same pairs meet again depends on how many pairs have the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,10 +23,7 @@ from regard.core.batch import Batch, pad
 from regard.core.errors import UsageError
 from regard.data.chance import Dice, Ints
 from regard.data.epochs import Epochs
-from regard.data.token_pairs import TokenPairs
-
-Cut = Callable[[Sequence[int], Dice], list[int]]
-"""Ids of a row to other ids of the same text."""
+from regard.data.token_pairs import Cut, TokenPairs
 
 
 @dataclass(frozen=True)
@@ -50,8 +46,8 @@ class Loader(Epochs):
     """Batches with `source` ids + eos [B,S], `target` bos + ids + eos [B,T], and a mask of each, True at real tokens.
 
     Every pair is in exactly one batch of an epoch; `batch.rows` gives the pairs. Without `shuffle` the batches are the
-    same in each epoch, in order of length. `cuts`, of sources and of targets, replace the tokens of a row by others,
-    anew in each epoch (`text.merge_dropout`); the budget counts the tokens before.
+    same in each epoch, in order of length. `cuts`, of sources and of targets, replace the tokens of all rows by others,
+    anew in each epoch (`text.merge_dropout`).
     """
 
     def __init__(
@@ -71,32 +67,34 @@ class Loader(Epochs):
         super().__init__(seed=seed, shuffle=shuffle)
         self.pairs, self.tokens_per_batch = pairs, tokens_per_batch
         self._pad, self._bos, self._eos, self._cuts = pad, bos, eos, cuts
-        self._sources: Ints = pairs.source_lengths.astype(np.int64) + 1
-        self._targets: Ints = pairs.target_lengths.astype(np.int64) + 2
+        self._latest_pairs: tuple[int, TokenPairs] | None = None
 
     def plan(self, number: int) -> _Plan:
-        dice = Dice(self.seed, number) if self.shuffle else None
-        rows = _sorted(self._sources, self._targets, 2 * self.tokens_per_batch, dice)
-        starts = _cut(self._sources[rows], self._targets[rows], 2 * self.tokens_per_batch)
+        pairs, dice = self._pairs(number), Dice(self.seed, number) if self.shuffle else None
+        sources, targets = pairs.source_lengths.astype(np.int64) + 1, pairs.target_lengths.astype(np.int64) + 2
+        rows = _sorted(sources, targets, 2 * self.tokens_per_batch, dice)
+        starts = _cut(sources[rows], targets[rows], 2 * self.tokens_per_batch)
         count = len(starts) - 1
         return _Plan(rows, starts, dice.order(count) if dice else np.arange(count))
 
     def batch(self, rows: Ints, number: int) -> Batch:
-        numbers = tuple(rows.tolist())
-        rows_of_ids = [(self.pairs.source(row).tolist(), self.pairs.target(row).tolist()) for row in numbers]
-        if self._cuts is not None:
-            source_cut, target_cut = self._cuts
-            drawn = [Dice(self.seed, number, row) for row in numbers]
-            rows_of_ids = [
-                (source_cut(source, dice), target_cut(target, dice))
-                for (source, target), dice in zip(rows_of_ids, drawn, strict=True)
-            ]
-        sources = [[*source, self._eos] for source, _ in rows_of_ids]
-        targets = [[self._bos, *target, self._eos] for _, target in rows_of_ids]
+        pairs, numbers = self._pairs(number), tuple(rows.tolist())
+        sources = [[*pairs.source(row).tolist(), self._eos] for row in numbers]
+        targets = [[self._bos, *pairs.target(row).tolist(), self._eos] for row in numbers]
         source_BS, source_mask_BS = pad(sources, value=self._pad)
         target_BT, target_mask_BT = pad(targets, value=self._pad)
         tensors = {"source": source_BS, "source_mask": source_mask_BS}
         return Batch({**tensors, "target": target_BT, "target_mask": target_mask_BT}, numbers)
+
+    def _pairs(self, number: int) -> TokenPairs:
+        """The pairs as they are cut in an epoch."""
+        if self._cuts is None:
+            return self.pairs
+        if self._latest_pairs is None or self._latest_pairs[0] != number:
+            # The plan draws from the dice of the epoch; each side has dice of a row of its own.
+            dice = [Dice(self.seed, number, side) for side in range(2)]
+            self._latest_pairs = number, self.pairs.cut(*self._cuts, dice)
+        return self._latest_pairs[1]
 
 
 def _sorted(sources: Ints, targets: Ints, budget: int, dice: Dice | None) -> Ints:

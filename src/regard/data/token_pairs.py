@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from regard.core.errors import DataError
 from regard.data import arrays
 from regard.data.arrays import META, REMEDY, Flat, id_type
+from regard.data.chance import Dice
 
 KIND = "regard.pairs"
 _SIDES = ("source", "target")
@@ -27,6 +28,8 @@ _ID_TYPES = ("<u2", "<i4")
 _OFFSET_TYPE = "<i8"
 Pair = tuple[Sequence[int], Sequence[int]]
 Array = NDArray[np.integer[Any]]
+Cut = Callable[[Array, Array, Dice], tuple[Array, Array]]
+"""Ids and offsets of all rows to other ids of the same texts, and their offsets."""
 
 
 class TokenPairs:
@@ -61,6 +64,12 @@ class TokenPairs:
     def target(self, row: int) -> Array:
         """The target ids of a pair, without special tokens."""
         return _slice(self._target, self._target_offsets, row)
+
+    def cut(self, source: Cut, target: Cut, dice: Sequence[Dice]) -> TokenPairs:
+        """The same pairs in other tokens, in memory."""
+        return TokenPairs(
+            *source(self._source, self._source_offsets, dice[0]), *target(self._target, self._target_offsets, dice[1])
+        )
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from regard.evaluation.evaluators import directions_of, evaluators_for, make_eva
 from regard.evaluation.held_out import HeldOut
 from regard.models import config_of
 from regard.pipelines import card
+from regard.runs.embeddings import use_embeddings
 from regard.runs.recipe import Recipe
 from regard.runs.setup import ClsSetup, Say, Setup, TokenizerConfig
 from regard.store import StoredModel
@@ -52,6 +53,8 @@ class Prepared:
     stored: Callable[[nn.Module], StoredModel]
     prime: Callable[[nn.Module], None]
     """Give a new model what it takes from the training data before the first update."""
+    initialise: Callable[[nn.Module], list[str]]
+    """Fill a new model's embeddings with word vectors, if the recipe names some; lines that say so."""
 
 
 class Job:
@@ -107,11 +110,18 @@ class Job:
             self.directions[self.recipe.training.metric],
             stored,
             lambda model: self._prime(model, train),
+            self._initialise,
+        )
+
+    def _initialise(self, model: nn.Module) -> list[str]:
+        wanted = self.recipe.model.embeddings
+        return (
+            [] if wanted is None else use_embeddings(model, self.setup.tokenizer, self.setup.target_tokenizer, wanted)
         )
 
     def _prime(self, model: nn.Module, train: Any) -> None:
         if isinstance(model, Primed) and self.setup.tokenizer is not None:
-            model.prime(self.setup.batches(train, shuffle=False).epoch(0), self.setup.tokenizer.spellings())
+            model.prime(self.setup.batches(train, shuffle=False).epoch(0), self.setup.tokenizer.pieces())
 
     def _validate(
         self, model: nn.Module, held_out: Any, stored: Callable[[nn.Module], StoredModel], show: Say | None
@@ -206,6 +216,7 @@ class Job:
     def _learn(self, texts: Any) -> Tokenizer:
         wanted: TokenizerConfig = self.setup.data.tokenizer  # type: ignore[attr-defined]
         options: dict[str, Any] = wanted.model_dump(include={"vocab_size", "lowercase"})
+        options["min_count"] = wanted.min_count
         if wanted.split_digits:
             options["split_digits"] = True
         if self.setup.special_tokens is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ class _Fitting:
         config, started = self.config, time.monotonic()
         step = (number + 1) * self.length
         epoch = FitEpoch(number, self.epochs, config.seed, config.lr, self.log.say)
-        facts = dict(self.model.fit(self._batches(number), epoch))
+        facts = dict(self.model.fit(_Batches(self, number), epoch))
         for name, value in facts.items():
             check_number(name, value, step)
         self.log.write(step, epoch=number + 1, seconds=time.monotonic() - started, **facts)
@@ -80,7 +81,7 @@ class _Fitting:
             checkpoint.write(self.checkpoints, step, kept)
             checkpoint.prune(self.checkpoints, {step, step - self.length})
 
-    def _batches(self, number: int) -> Iterator[Batch]:
+    def batches(self, number: int) -> Iterator[Batch]:
         """The epoch's batches; the bar advances when the next is asked for, and a signal stops there."""
         for place, batch in enumerate(self.data.epoch(number)):
             self.log.advance(number * self.length + place)
@@ -98,3 +99,14 @@ class _Fitting:
         weights.load_into(self.model, {name: tensor.clone() for name, tensor in saved.model.items()})
         self.model.load_fit_state({name: tensor.clone() for name, tensor in saved.training.items()})
         return int(saved.state["epoch"])
+
+
+@dataclass(frozen=True)
+class _Batches:
+    """The batches of an epoch. A model may read them more than once, for example to count words first."""
+
+    fitting: _Fitting
+    number: int
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.fitting.batches(self.number)

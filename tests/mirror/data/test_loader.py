@@ -168,8 +168,9 @@ def test_a_million_pairs_are_planned_in_a_moment() -> None:
 
 
 def test_cuts_are_drawn_anew_in_each_epoch_and_again_on_resuming() -> None:
-    def cut(ids, dice):
-        return [part for number in ids for part in ([number] if dice.share() < 0.5 else [number, 3])]
+    def cut(ids, offsets, dice):
+        counts = 1 + dice.below(2, len(ids))
+        return np.repeat(ids, counts), np.concatenate([[0], np.cumsum(counts)])[offsets]
 
     pairs = stored([(5, 6), (3, 9), (8, 2), (4, 4)] * 6)
     settings = {"tokens_per_batch": 40, "seed": 7, "pad": PAD, "bos": BOS, "eos": EOS}
@@ -181,3 +182,5 @@ def test_cuts_are_drawn_anew_in_each_epoch_and_again_on_resuming() -> None:
     assert by_row[0] != by_row[1]
     plain = {row for batch in loader(pairs, 40).epoch(0) for row in batch.rows}
     assert plain == set(by_row[0]), "the same pairs"
+    for batch in [*first, *second]:
+        assert batch["source"].numel() + batch["target"].numel() <= 80, "the budget counts what rows have become"

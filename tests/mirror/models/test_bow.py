@@ -34,7 +34,7 @@ def lexicon_model(folder, texts):
     options = {"features": "lexicon", "lexicon": str(folder)}
     tokenizer = make_tokenizer("wordform", [*texts, *Bow.needed_words(options)], lowercase=True)
     model = make_model("bow", config_of("bow", {"vocab_size": tokenizer.vocab_size, **options}))
-    model.prime([], tokenizer.spellings())
+    model.prime([], tokenizer.pieces())
     return model, tokenizer
 
 
@@ -85,7 +85,7 @@ def test_features_are_those_of_the_definition(features, sublinear):
     options = {"vocab_size": tokenizer.vocab_size, "features": features, "sublinear": sublinear}
     model = make_model("bow", config_of("bow", options))
     some = inputs(tokenizer, TEXTS)
-    model.prime([Batch(some)], tokenizer.spellings())
+    model.prime([Batch(some)], tokenizer.pieces())
     torch.nn.init.eye_(model.embedding.weight.data)  # the first features of the vocabulary, as the model sees them
     wide = torch.eye(tokenizer.vocab_size)
     model.embedding.weight = torch.nn.Parameter(wide)
@@ -101,7 +101,7 @@ def test_features_are_those_of_the_definition(features, sublinear):
             "tf_idf": lambda w, c=counts, i=idf: (1 + math.log(c[w]) if sublinear else c[w]) * i[w],
         }[features]
         norm = math.sqrt(sum(value(word) ** 2 for word in counts)) if features == "tf_idf" else 1.0
-        for number, word in enumerate(tokenizer.spellings()):
+        for number, word in enumerate(tokenizer.pieces()):
             assert x[row, number].item() == pytest.approx(value(word) / norm if word in counts else 0.0, abs=1e-6)
 
 

@@ -48,7 +48,7 @@ def test_what_is_written_is_read(tmp_path, order, smoothing):
     assert api.convert(model, tmp_path / "x.arpa", to="arpa") == []
     back = regard.load(tmp_path / "x.arpa")
     assert back.config.smoothing == "backoff"
-    assert back.tokenizer.spellings() == model.tokenizer.spellings()
+    assert back.tokenizer.pieces() == model.tokenizer.pieces()
     text = torch.tensor([model.tokenizer.encode_batch(["a b d c a a b zzz"])[0]])
     torch.testing.assert_close(back.model(text).logits, model.model(text).logits, atol=1e-5, rtol=1e-5)
     api.convert(back, tmp_path / "y.arpa", to="arpa")

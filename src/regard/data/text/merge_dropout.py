@@ -5,23 +5,36 @@ with probability `rate`. With 0 the token comes out whole; with 1 it stays chara
 tokens are spelt, which helps most where text is scarce. Validation and translation use the ordinary tokens.
 
 Where we differ: the paper cuts words, we cut the tokens that a word has become. No piece then crosses the border of two
-tokens. All draws come from the dice of the row, so an epoch can be made again.
+tokens. A token that loses a merge takes one of 32 cuts that were drawn for it once, so that a whole epoch can be cut
+ahead, in arrays, and its batches planned with the lengths that the rows really have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from regard.core.errors import ConfigError
-from regard.data.chance import Dice
+from regard.data.chance import Dice, Ints
 from regard.data.text import Tokenizer
+
+Array = NDArray[np.integer[Any]]
+_VARIANTS = 32
+_SEED = 0  # of the cuts of a token; which of them is taken follows from the dice of the epoch
+_ROWS = 20_000  # are cut at a time, which bounds the memory
 
 
 class MergeDropout:
-    """`cut(ids, dice)` returns the ids of the same text in other tokens."""
+    """`cut(ids, offsets, dice)` returns the ids and offsets of the same rows in other tokens.
 
-    def __init__(self, tokenizer: Tokenizer, rate: float) -> None:
+    A row that would get longer than `max_tokens` stays as it is.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, rate: float, max_tokens: int) -> None:
         model = tokenizer.as_data().get("model", {})
         if model.get("type") != "BPE":
             raise ConfigError(
@@ -29,27 +42,56 @@ class MergeDropout:
                 got=f"a tokenizer of the kind {model.get('type')}",
                 remedy="Set data.tokenizer.kind to bpe, or merge_dropout to 0.",
             )
-        self._rate, self._ids = rate, dict[str, int](model["vocab"])
+        self._rate, self._max_tokens, self._ids = rate, max_tokens, dict[str, int](model["vocab"])
         self._pieces = {number: piece for piece, number in self._ids.items()}
         pairs = (pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"])
         self._ranks = {(left, right): rank for rank, (left, right) in enumerate(pairs)}
-        self._merges = {number: self._count(piece) for number, piece in self._pieces.items()}
+        self._whole = np.ones(tokenizer.vocab_size)  # the probability that a token loses none of its merges
+        for number, piece in self._pieces.items():
+            self._whole[number] = (1 - rate) ** self._count(piece)
+        self._variant = functools.cache(self._drawn)
 
-    def cut(self, ids: Sequence[int], dice: Dice) -> list[int]:
-        """The same text in other tokens; special and unknown tokens stay."""
-        result: list[int] = []
-        for number, share in zip(ids, dice.shares(len(ids)).tolist(), strict=True):
-            # Most tokens lose no merge; that needs one draw.
-            whole = share < (1 - self._rate) ** self._merges.get(number, 0)
-            result += [number] if whole else self._cut(number, dice)
-        return result
+    def cut(self, ids: Array, offsets: Array, dice: Dice) -> tuple[Array, Array]:
+        """Rows ids[offsets[i] : offsets[i + 1]] in other tokens; special and unknown tokens stay."""
+        parts, lengths = [], [np.zeros(1, dtype=np.int64)]
+        for first in range(0, len(offsets) - 1, _ROWS):
+            borders = offsets[first : first + _ROWS + 1]
+            some, counts = self._cut(ids[borders[0] : borders[-1]].astype(np.int64), np.diff(borders), dice)
+            parts.append(some)
+            lengths.append(counts)
+        return np.concatenate(parts).astype(ids.dtype), np.cumsum(np.concatenate(lengths))
 
-    def _cut(self, number: int, dice: Dice) -> list[int]:
+    def _cut(self, ids: Ints, lengths: Array, dice: Dice) -> tuple[Ints, Ints]:
+        """The ids of some rows in other tokens, and the rows' new lengths."""
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        whole = dice.shares(len(ids)) < self._whole[ids]
+        variants = np.where(whole, 0, 1 + dice.below(_VARIANTS, len(ids)))
+        counts = self._expanded(ids, variants)[1]
+        too_long = np.bincount(rows, weights=counts, minlength=len(lengths)) > self._max_tokens
+        result, counts = self._expanded(ids, np.where(too_long[rows], 0, variants))
+        return result, np.bincount(rows, weights=counts, minlength=len(lengths)).astype(np.int64)
+
+    def _expanded(self, ids: Ints, variants: Ints) -> tuple[Ints, Ints]:
+        """The pieces of all tokens one after the other, and how many each token has."""
+        keys, inverse = np.unique(ids * (_VARIANTS + 1) + variants, return_inverse=True)
+        pieces = [self._variant(int(key)) for key in keys]
+        lengths = np.array([len(part) for part in pieces], dtype=np.int64)
+        starts, counts = (np.cumsum(lengths) - lengths)[inverse], lengths[inverse]
+        flat = np.array([piece for part in pieces for piece in part], dtype=np.int64)
+        places = np.repeat(starts - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+        return flat[places], counts
+
+    def _drawn(self, key: int) -> tuple[int, ...]:
+        """Cut number 1, 2, … of a token; number 0 is the token itself."""
+        token, variant = divmod(key, _VARIANTS + 1)
+        return (token,) if variant == 0 else self._losing(token, Dice(_SEED, variant, token))
+
+    def _losing(self, token: int, dice: Dice) -> tuple[int, ...]:
         """The pieces of a token that loses at least one of its merges."""
         while True:
-            parts, lost = self._built(list(self._pieces[number]), dice)
+            parts, lost = self._built(list(self._pieces[token]), dice)
             if lost:
-                return [self._ids[part] for part in parts]
+                return tuple(self._ids[part] for part in parts)
 
     def _built(self, parts: list[str], dice: Dice | None) -> tuple[list[str], bool]:
         """Characters merged as far as the dice allow, and whether a merge that was due was left out."""

@@ -99,9 +99,10 @@ class TranslationJob(Setup):
         if shuffle and self.data.merge_dropout:
             assert self.tokenizer is not None
             assert self.target_tokenizer is not None
-            source = MergeDropout(self.tokenizer, self.data.merge_dropout).cut
+            rate, most = self.data.merge_dropout, self.data.max_tokens
+            source = MergeDropout(self.tokenizer, rate, most).cut
             joint = self.target_tokenizer is self.tokenizer
-            cuts = source, source if joint else MergeDropout(self.target_tokenizer, self.data.merge_dropout).cut
+            cuts = source, source if joint else MergeDropout(self.target_tokenizer, rate, most).cut
         return Loader(
             examples,
             tokens_per_batch=training.tokens_per_batch,

@@ -28,8 +28,6 @@ typedef float floats __attribute__((vector_size(4 * LANES)));
 typedef int32_t ints __attribute__((vector_size(4 * LANES)));
 typedef float loose_floats __attribute__((vector_size(4 * LANES), aligned(4)));
 
-int kernel_version(void) { return 2; }
-
 /* y[row][column] = sum + bias + residual, for the columns that exist. */
 static void finish(const floats *sums, int64_t row, int64_t first, int64_t n, const float *bias, const float *residual,
                    float *y, int64_t ldy) {
@@ -238,11 +236,11 @@ typedef struct {
     Part new_keys, new_values;  /* [N,G,·,E]: written as the last token of each row's slot, where given */
     Part keys, values;          /* [P,G,C,E] */
     float *context;             /* [N,H,E] */
-    float *room;                /* [N,H,int64_test]: the weights */
+    float *room;                /* [N,H,longest]: the weights */
     const int64_t *slots;       /* [N]: the row of keys that row n reads */
     const int64_t *first, *last; /* [N]: it reads the tokens first <= t < last; `first` may be null, for 0 */
     const uint8_t *allowed;     /* [P,·]: 0 forbids a token; may be null */
-    int64_t allowed_row, rows, heads, key_heads, width, int64_test;
+    int64_t allowed_row, rows, heads, key_heads, width, longest;
     float scale;
 } Attention;
 
@@ -267,7 +265,7 @@ void attend_paths(const Attention *a) {
             const uint8_t *open = a->allowed ? a->allowed + slot * a->allowed_row : 0;
             for (int64_t head = group * h / g; head < (group + 1) * h / g; head++) {
                 const float *query = a->query.numbers + row * a->query.row + head * a->query.head;
-                float *out = a->context + (row * h + head) * e, *weights = a->room + (row * h + head) * a->int64_test;
+                float *out = a->context + (row * h + head) * e, *weights = a->room + (row * h + head) * a->longest;
                 float largest = -INFINITY, sum = 0;
                 for (int64_t t = first; t < last; t++) {
                     weights[t] = open && !open[t] ? -INFINITY : a->scale * dot(query, keys + t * e, e);

@@ -65,7 +65,7 @@ def save(path: Path, stored: StoredModel) -> None:
         )
     if stored.source_tokenizer is None:
         raise UsageError("this model has no words to write, as its tokenizer is missing")
-    words = stored.source_tokenizer.spellings()
+    words = stored.source_tokenizer.pieces()
     if bad := next((word for word in words if word.split() != [word]), None):
         raise UsageError("ARPA files hold words without spaces", got=repr(bad), remedy="Train with tokenizer kind space.")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,12 +1,14 @@
 """BPE-dropout: the same text in other tokens, by the dice alone."""
 
 from collections import Counter
+from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from regard.core.errors import ConfigError
 from regard.data.chance import Dice
-from regard.data.text import make_tokenizer
+from regard.data.text import make_tokenizer, merge_dropout
 from regard.data.text.merge_dropout import MergeDropout
 
 LINES = ["the lower tower", "slower lowest newer", "the newest tower <unk> </s>", "low low lower new"] * 5
@@ -17,9 +19,17 @@ def tokenizer():
     return make_tokenizer("bpe", LINES, vocab_size=60)
 
 
+def rows_cut(dropout, rows, dice):
+    """Rows of ids in other tokens."""
+    offsets = np.cumsum([0, *map(len, rows)])
+    ids, offsets = dropout.cut(np.array([number for row in rows for number in row], dtype=np.uint16), offsets, dice)
+    assert ids.dtype == np.uint16
+    return [ids[start:end].tolist() for start, end in pairwise(offsets)]
+
+
 def cuts(tokenizer, rate, text, count):
-    dropout, (ids,) = MergeDropout(tokenizer, rate), tokenizer.encode_batch([text])
-    return ids, [dropout.cut(ids, Dice(1, 0, row)) for row in range(count)]
+    (ids,) = tokenizer.encode_batch([text])
+    return ids, rows_cut(MergeDropout(tokenizer, rate, 1000), [ids] * count, Dice(1, 0))
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 1.0])
@@ -38,17 +48,27 @@ def test_rate_0_changes_nothing_and_rate_1_leaves_characters(tokenizer):
 
 def test_the_same_dice_cut_alike(tokenizer):
     ids, drawn = cuts(tokenizer, 0.5, "slower newest tower", 20)
-    dropout = MergeDropout(tokenizer, 0.5)
-    assert [dropout.cut(ids, Dice(1, 0, row)) for row in range(20)] == drawn
+    assert cuts(tokenizer, 0.5, "slower newest tower", 20)[1] == drawn
+    assert rows_cut(MergeDropout(tokenizer, 0.5, 1000), [ids] * 20, Dice(1, 1)) != drawn, "another epoch"
     assert len(set(map(tuple, drawn))) > 5
 
 
-def test_the_short_way_draws_as_the_long_way_does(tokenizer):
+def test_rows_may_be_empty_and_do_not_grow_past_the_limit(tokenizer):
+    (ids,) = tokenizer.encode_batch(["slower newest tower"])
+    rows = [[], ids, ids[:1], [], ids, []] * 50
+    drawn = rows_cut(MergeDropout(tokenizer, 0.9, len(ids) + 2), rows, Dice(1, 0))
+    assert [tokenizer.decode(row) for row in drawn] == [tokenizer.decode(row) for row in rows]
+    assert max(map(len, drawn)) == len(ids) + 2
+    assert ids in drawn
+
+
+def test_the_short_way_draws_as_the_long_way_does(tokenizer, monkeypatch):
     """Against the algorithm of the paper for every token: at each step every possible merge is left out at random."""
     piece = max(tokenizer.as_data()["model"]["vocab"], key=len)
     number = tokenizer.as_data()["model"]["vocab"][piece]
-    dropout = MergeDropout(tokenizer, 0.2)
-    drawn = Counter(tuple(dropout.cut([number], Dice(5, 0, row))) for row in range(4000))
+    dropout = MergeDropout(tokenizer, 0.2, 1000)
+    monkeypatch.setattr(merge_dropout, "_VARIANTS", 4000)
+    drawn = Counter(map(tuple, rows_cut(dropout, [[number]] * 4000, Dice(5, 0))))
     written_out = Counter()
     for row in range(4000):
         parts, _ = dropout._built(list(piece), Dice(6, 0, row))
@@ -61,4 +81,4 @@ def test_the_short_way_draws_as_the_long_way_does(tokenizer):
 def test_other_tokenizers_are_refused():
     words = make_tokenizer("word", LINES, vocab_size=60)
     with pytest.raises(ConfigError, match="merge_dropout needs tokens that are built by merges.*WordLevel"):
-        MergeDropout(words, 0.1)
+        MergeDropout(words, 0.1, 100)
