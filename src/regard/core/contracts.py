@@ -6,7 +6,7 @@ V vocabulary, P patches. `scores` are before choosing, `weights` after.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -93,7 +93,8 @@ class Fitted(Protocol):
     """A model that is not trained by gradients: it counts, or has a loop of its own.
 
     `fit` is called for each epoch, and may read its batches more than once. It returns numbers for the log, such as a
-    mean loss.
+    mean loss. A model with `reads_in_order` gets all of the data, in order; afterwards its `config` holds the sizes
+    that were counted.
     """
 
     def fit(self, batches: Iterable[Batch], epoch: FitEpoch) -> Mapping[str, float]: ...
@@ -108,6 +109,15 @@ class FittedInEpochs(Fitted, Protocol):
 
     def fit_state(self) -> Mapping[str, Tensor]: ...
     def load_fit_state(self, tensors: Mapping[str, Tensor]) -> None: ...
+
+
+@runtime_checkable
+class Primed(Protocol):
+    """A model that takes numbers from the training data before its first update: document frequencies, lexicon hits."""
+
+    def prime(self, batches: Iterable[Batch], words: Sequence[str]) -> None:
+        """Read the training data once; `words` are the tokens of the vocabulary."""
+        ...
 
 
 @runtime_checkable

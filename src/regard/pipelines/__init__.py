@@ -35,7 +35,8 @@ def verbs() -> dict[str, str]:
 
 def card(stored: StoredModel) -> str:
     """A default model card, if nobody wrote one."""
-    count = sum(parameter.numel() for parameter in stored.model.parameters())
+    parameters = list(stored.model.parameters()) or list(stored.model.buffers())  # what was counted is not trained
+    count = sum(parameter.numel() for parameter in parameters)
     return (
         f"# {stored.task} model\n\nA `{stored.name}` with {count:,} parameters, trained with regard "
         f"{VERSION}.\n\nUse it: `{pipeline_of(stored.task).usage}`\n"

@@ -83,6 +83,8 @@ class Run:
         model = make_model(prepared.model_name, prepared.config)
         if start is not None:
             self._say(take_over(model, start))
+        else:
+            prepared.prime(model)
         for line in prepared.initialise(model):
             self._say(line)
         if not isinstance(model, Fitted):

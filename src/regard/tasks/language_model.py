@@ -5,7 +5,7 @@ loss = − Σ_t log p(x_{t+1} | x_1 … x_t)
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,13 @@ class PredictsNext(Protocol):
     def __call__(self, input_ids: Tensor) -> Output: ...
 
 
+@runtime_checkable
+class GivesLogProbs(Protocol):
+    """A model that looks probabilities up: it has no output layer, and gives log p of the labels [B,T]."""
+
+    def label_log_probs(self, input_ids: Tensor, labels: Tensor) -> Tensor: ...
+
+
 class LanguageModel(Task):
     """Loss per token of `labels` [B,T], which are `input_ids` [B,T] shifted by one."""
 
@@ -42,10 +49,13 @@ class LanguageModel(Task):
         weight, bias = matrix(model.output)
         return linear_cross_entropy(hidden, weight, labels, bias=bias, smoothing=self.label_smoothing)
 
-    def measure(self, model: PredictsNext, batch: Batch) -> Measured:
+    def measure(self, model: PredictsNext | GivesLogProbs, batch: Batch) -> Measured:
         with torch.no_grad():
-            weight, bias = matrix(model.output)
-            log_probs = label_log_probs(_states(model, batch), weight, batch["labels"].flatten(), bias=bias)
+            if isinstance(model, GivesLogProbs):
+                log_probs = model.label_log_probs(batch["input_ids"], batch["labels"]).flatten()
+            else:
+                weight, bias = matrix(model.output)
+                log_probs = label_log_probs(_states(model, batch), weight, batch["labels"].flatten(), bias=bias)
         return Measured({"loss": -log_probs.double().sum().item()}, {"loss": len(log_probs)})
 
     def summary(self, measured: Measured) -> dict[str, float]:
