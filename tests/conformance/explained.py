@@ -93,6 +93,9 @@ MAKERS = {
     "dan": lambda: (_words("dan", "language_model", d_embedding=8, hidden=(8,)), "the cat sat", "on the mat"),
     "dan-classes": lambda: (_words("dan", "classification", d_embedding=8, hidden=(8,), head="classes", n_labels=3),
                             TEXT, None),
+    "rnn": lambda: (_words("rnn", "language_model", d_embedding=8, d_hidden=10), "the cat sat", "on the mat"),
+    "rnn-classes": lambda: (_words("rnn", "classification", d_embedding=8, d_hidden=8, bidirectional=True,
+                                   head="classes", n_labels=3), TEXT, None),
     "window_lm": lambda: (_words("window_lm", "language_model", d_embedding=8, hidden=(12,), window=3), "the cat sat",
                           "on the mat"),
 }

@@ -18,6 +18,7 @@ SMALL = {
     "window_lm": {"vocab_size": 23, "d_embedding": 8, "hidden": (12,), "window": 3},
     "dan": {"vocab_size": 23, "d_embedding": 8, "hidden": (12, 10)},
     "bow": {"vocab_size": 23},
+    "rnn": {"vocab_size": 23, "d_embedding": 8, "d_hidden": 10, "n_layers": 2},
     "vit": {"image_size": 8, "patch_size": 4, "d_model": 24, "n_layers": 2, "n_heads": 3, "d_ff": 40},
 }
 POSITIONS = lookup.names("regard.attention.positions")
@@ -39,6 +40,10 @@ LANGUAGE_MODELS = [
     ("window_lm", {}),
     ("window_lm", {"direct": True, "window": 1, "hidden": ()}),
     ("dan", {}),
+    *(("rnn", {"cell": cell}) for cell in ("elman", "gru", "lstm")),
+    ("rnn", {"tie": True, "d_hidden": 8, "n_layers": 1, "spread": 0.1}),
+    ("rnn", {"dropout": 0.3}),
+    ("rnn", {"dropout": 0.3, "variational": True}),
 ]
 HEADS = ("none", "masked_lm", "next_sentence", "pretraining", "classes", "token_classes", "span", "sentence")
 OTHER_MODELS = [
@@ -52,6 +57,8 @@ OTHER_MODELS = [
       for features in ("counts", "binary", "tf_idf", "lexicon") for hidden in ((), (6,), (6, 5))),
     ("bow", {"features": "tf_idf", "sublinear": True}),
     ("dan", {"head": "classes", "n_labels": 3}),
+    *(("rnn", {"head": head, "n_labels": 3, "bidirectional": both, "cell": cell}) for head, both, cell in
+      (("classes", False, "lstm"), ("classes", True, "gru"), ("token_classes", True, "lstm"))),
     ("vit", {}),
     ("vit", {"n_labels": 3, "bias": False}),
     ("vit", {"n_labels": 3, "distilled": True}),

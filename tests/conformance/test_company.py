@@ -44,6 +44,8 @@ WRITERS = [
     ("ngram", {"bos": BOS, "eos": EOS}),
     ("window_lm", {"bos": BOS}),
     ("dan", {}),
+    ("rnn", {}),
+    ("rnn", {"cell": "gru", "n_layers": 1}),
 ]
 IDS = [f"{name}-{'-'.join(map(str, options.values()))}" for name, options in WRITERS]
 

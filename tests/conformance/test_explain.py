@@ -21,7 +21,7 @@ QUICK = {
 }
 ALIGNED = ("seq2seq", "seq2seq-luong-lstm", "seq2seq-none")
 BAGS = ("bow", "bow-deep", "bow-lexicon", "dan-classes")
-NO_ATTENTION = ("seq2seq-none", "ngram", *BAGS, "dan", "window_lm")
+NO_ATTENTION = ("seq2seq-none", "ngram", *BAGS, "dan", "window_lm", "rnn", "rnn-classes")
 CANNOT = {
     "lens": ("bert-none", "bert-sentence", "ngram", *(name for name in BAGS if name.startswith("bow"))),
     "rollout": (*ALIGNED, *NO_ATTENTION),
