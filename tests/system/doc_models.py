@@ -48,6 +48,11 @@ def writer(name, max_len, **options):
     return make_pipeline(stored(name, "language_model", sizes, {}, tokenizer))
 
 
+def words():
+    tokenizer = make_tokenizer("word", ["the king is a man in paris and the queen is a woman in rome"] * 3)
+    return make_pipeline(stored("word2vec", "word_vectors", {"vocab_size": tokenizer.vocab_size}, {}, tokenizer))
+
+
 def vit():
     sizes = {**ONE_SIDE, "image_size": 8, "patch_size": 2, "d_ff": 40, "n_labels": 10}
     extra = {"image": IMAGE, "labels": list("0123456789")}
@@ -55,6 +60,7 @@ def vit():
 
 
 MODELS = {
+    "words": words,
     "translator": translator,
     "bahdanau": lambda: translator("seq2seq", d_embedding=12, d_hidden=16, attention="bahdanau"),
     "sentences": lambda: encoder("none", "sentence_similarity"),

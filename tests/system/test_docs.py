@@ -42,6 +42,7 @@ FOLDER = {
     r"regard answer ": "spans",
     r"regard (similar|embed|evaluate) ": "sentences",
     r"regard convert ": "translator",
+    r"regard (neighbours|analogy) ": "words",
     r"regard explain FOLDER picture.png": "images",
     r'regard explain FOLDER "a film': "classes",
 }
