@@ -109,3 +109,26 @@ def test_a_class_from_the_order_of_words(cell, tmp_path):
     }  # fmt: skip
     model = regard.train(trained, tmp_path / "run", quiet=True)
     assert [answer.label for answer in model.classify(["x a y", "y a x"])] == ["first", "last"]
+
+
+def test_a_tagger_learns_what_depends_on_the_word_before(tmp_path):
+    """ "fish" is a noun after "the" and a verb after "they"."""
+    trees = [
+        "(S (DT the) (NN fish))",
+        "(S (PRP they) (VB fish))",
+        "(S (PRP they) (VB see) (DT the) (NN fish) (PERIOD .))",
+    ]
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.trees").write_text("\n".join(trees * (30 if name == "train" else 1)) + "\n")
+    trained = {
+        "task": "token_classification",
+        "data": {"train": str(tmp_path / "train.trees"), "validation": str(tmp_path / "dev.trees")},
+        "model": {"name": "rnn", "options": {**SMALL, "bidirectional": True}},
+        "training": {"max_steps": 60, "lr": 0.02, "warmup": 0, "tokens_per_batch": 120, "validate_every": 30},
+    }
+    model = regard.train(trained, tmp_path / "run", quiet=True)
+    assert api.validate(tmp_path / "run")["accuracy"] == 1.0
+    (tags,) = model.classify(["they fish the fish"])
+    assert [(word, answer.label) for word, answer in tags] == [
+        ("they", "PRP"), ("fish", "VB"), ("the", "DT"), ("fish", "NN"),
+    ]  # fmt: skip

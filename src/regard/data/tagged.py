@@ -1,7 +1,7 @@
 """Sentences with a tag for each word: from constituency trees, one a line, whose leaves are (TAG word).
 
-A line may begin with a name and a tab, as CRAFT's do. Traces (-NONE-) are left out; function tags and indices after a
-tag stay away (NP-SBJ-1 has no word of its own). Brackets in words are spelt -LRB- and so on, and stay so.
+A line may begin with a name and a tab, as CRAFT's do. Traces (-NONE-) are left out. Brackets in words are spelt -LRB-
+and so on, and stay so. Tags have the names of the Penn Treebank.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from regard.data.text.rows import Row, named
 
 _LEAF = re.compile(r"\(([^\s()]+)\s+([^\s()]+)\)")
 _TRACE = "-NONE-"
+# The tags of GENIA's XML by their names in the Penn Treebank.
+_PENN = {"PERIOD": ".", "COMMA": ",", "COLON": ":", "LRB": "-LRB-", "RRB": "-RRB-", "LQT": "``", "RQT": "''",
+         "PRPP": "PRP$", "WPP": "WP$"}  # fmt: skip
 IGNORED = -100
 """The label of tokens that are not asked: special tokens, padding, and the later pieces of a word."""
 
@@ -46,7 +49,7 @@ def read_tagged(path: Path) -> list[Tagged]:
             got = repr(tree[:60])
             raise DataError(f"line {number} of {path} is not a tree", got=got, expected="(S (NP (NN word)) …)")
         if leaves:
-            sentences.append(Tagged([word for _, word in leaves], [tag for tag, _ in leaves]))
+            sentences.append(Tagged([word for _, word in leaves], [_PENN.get(tag, tag) for tag, _ in leaves]))
     if not sentences:
         raise DataError(f"{path} holds no tagged sentence", expected="trees such as (S (NP (NN word)) …)")
     return sentences
