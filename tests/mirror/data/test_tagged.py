@@ -7,7 +7,7 @@ from regard.core.errors import DataError
 from regard.data.tagged import IGNORED, Tagged, TaggedRows, read_tagged
 from regard.data.text import make_tokenizer
 
-TREES = """(S (NP (DT The) (NN cat)) (VP (VBD sat) (NP-SBJ (-NONE- *T*)) (PP (IN on) (NP (PRPP its) (NN mat)))) (PERIOD .))
+TREES = """(S (NP (DT The) (NN cat)) (VP (VBD sat) (NP (-NONE- *)) (PP (IN on) (NP (PRPP its) (NN mat)))) (PERIOD .))
 PMC1\t(S (NP (NNS dogs)) (VP (VBP run)) (-LRB- -LRB-) (. .))
 
 """
