@@ -8,7 +8,7 @@ model.translate(["A man is riding a horse."])
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -144,15 +144,23 @@ def convert(model: Loaded, folder: str | Path, *, to: str) -> list[str]:
     return unsaid(model.stored, to)
 
 
-def write_vectors(parts: Sequence[Any], path: str | Path) -> tuple[int, int]:
-    """Write vectors [N,D], given in parts, as one .npy file; return its shape."""
-    import numpy
-    import torch
-
-    whole = torch.cat(list(parts)) if parts else torch.empty(0, 0)
+def write_vectors(parts: Iterable[Any], path: str | Path) -> tuple[int, int]:
+    """Write vectors [N,D], given in parts, as one .npy file; return its shape. Only one part is held at a time."""
+    count, width = 0, 0
     with weights.replacing(path) as file:
-        numpy.save(file, whole.numpy(), allow_pickle=False)
-    return whole.shape[0], whole.shape[1]
+        file.write(_npy_header(count, width))
+        for part in parts:
+            count, width = count + part.shape[0], part.shape[1]
+            file.write(part.numpy().astype("<f4", copy=False).tobytes())
+        file.seek(0)
+        file.write(_npy_header(count, width))
+    return count, width
+
+
+def _npy_header(count: int, width: int) -> bytes:
+    """The first 128 bytes of an .npy file of float32 numbers; their size does not depend on the numbers in them."""
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({count}, {width}), }}"
+    return b"\x93NUMPY\x01\x00" + (118).to_bytes(2, "little") + text.ljust(117).encode() + b"\n"
 
 
 def read_text(path: str | Path) -> list[str]:

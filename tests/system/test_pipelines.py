@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 from tests.system.small_models import LINES, fails, run
 
+from regard import api
 from regard.core.errors import DataError
 
 
@@ -119,6 +120,24 @@ def test_similar_and_embed(bert, tmp_path, capsys):
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     assert model.embed([]).shape == (0, 24)
     assert "compares two texts" in fails(capsys, "similar", tmp_path / "m", "one")
+
+
+def test_vectors_are_written_part_by_part(tmp_path):
+    """Memory does not grow with the number of texts: a part is written before the next is made."""
+    sizes = []
+
+    def parts():
+        for number in range(50):
+            yield torch.full((1000, 8), float(number))
+            sizes.append(sum(path.stat().st_size for path in tmp_path.iterdir()))
+
+    assert api.write_vectors(parts(), tmp_path / "v.npy") == (50_000, 8)
+    assert sizes[-1] > 0.9 * 50_000 * 8 * 4
+    vectors = np.load(tmp_path / "v.npy", allow_pickle=False)
+    assert vectors.dtype == np.float32
+    assert (vectors == np.repeat(np.arange(50.0), 1000)[:, None]).all()
+    assert api.write_vectors([], tmp_path / "v.npy") == (0, 0)
+    assert np.load(tmp_path / "v.npy").shape == (0, 0)
 
 
 def test_images_of_every_kind(vit, tmp_path, capsys):

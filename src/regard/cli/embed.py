@@ -6,6 +6,7 @@ Texts come from the command line, --file or standard input, one per line.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import Any
 
 from regard.cli._engine import add_engine, opened_with_engine
@@ -13,6 +14,8 @@ from regard.cli._inputs import add_inputs, batches, tell_cut, text_counter
 from regard.cli._progress import Progress
 from regard.cli._terminal import shown_json
 from regard.core.errors import UsageError
+
+_AT_ONCE = 2048  # texts; those of similar length among them run together
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,17 +33,23 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out and not arguments.out.endswith(".npy"):
         raise UsageError("the file for vectors must end in .npy", got=arguments.out)
     model: Any = opened_with_engine(arguments)
-    parts = []
     with Progress("embedding", text_counter(arguments)) as progress:
-        for lines in batches(arguments):
-            with progress.working():
-                vectors = model.embed(lines, on_progress=progress.on_progress)
-            if arguments.json:
-                for line, vector in zip(lines, vectors.tolist(), strict=True):
-                    print(shown_json({"text": line, "vector": vector}), flush=True)
-            parts.append(vectors)
+        parts = _vectors(model, arguments, progress)
+        shape = api.write_vectors(parts, arguments.out) if arguments.out else None
+        for _ in parts:  # without a file, each part is only printed
+            pass
     tell_cut(model)
-    if arguments.out:
-        shape = api.write_vectors(parts, arguments.out)
+    if shape is not None:
         print(f"{shape[0]} vector{'s' * (shape[0] != 1)} of {shape[1]} numbers in {arguments.out}")
     return 0
+
+
+def _vectors(model: Any, arguments: argparse.Namespace, progress: Progress) -> Iterator[Any]:
+    """The vectors of the texts, part by part, so that memory does not grow with the number of texts."""
+    for lines in batches(arguments, _AT_ONCE):
+        with progress.working():
+            vectors = model.embed(lines, on_progress=progress.on_progress)
+        if arguments.json:
+            for line, vector in zip(lines, vectors.tolist(), strict=True):
+                print(shown_json({"text": line, "vector": vector}), flush=True)
+        yield vectors
