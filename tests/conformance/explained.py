@@ -91,10 +91,16 @@ MAKERS = {
     "bow-deep": lambda: (_words("bow", "classification", n_labels=3, hidden=(8, 8)), TEXT, None),
     "bow-lexicon": lambda: (_words("bow", "classification", n_labels=3, features="lexicon"), TEXT, None),
     "dan": lambda: (_words("dan", "language_model", d_embedding=8, hidden=(8,)), "the cat sat", "on the mat"),
-    "dan-classes": lambda: (_words("dan", "classification", d_embedding=8, hidden=(8,), head="classes", n_labels=3),
-                            TEXT, None),
-    "window_lm": lambda: (_words("window_lm", "language_model", d_embedding=8, hidden=(12,), window=3), "the cat sat",
-                          "on the mat"),
+    "dan-classes": lambda: (
+        _words("dan", "classification", d_embedding=8, hidden=(8,), head="classes", n_labels=3),
+        TEXT,
+        None,
+    ),
+    "window_lm": lambda: (
+        _words("window_lm", "language_model", d_embedding=8, hidden=(12,), window=3),
+        "the cat sat",
+        "on the mat",
+    ),
 }
 
 

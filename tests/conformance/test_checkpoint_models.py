@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-
 from tests.system.small_models import fit_on_ids
 
 import regard
@@ -48,8 +47,11 @@ OTHER_MODELS = [
     ("bert", {"head": "sentence", "pooling": "max"}),
     ("gpt2", {"head": "classes", "n_labels": 3}),
     ("llama", {"head": "classes", "n_labels": 3, "tie": True}),
-    *(("bow", {"features": features, "n_labels": 3, "hidden": hidden})
-      for features in ("counts", "binary", "tf_idf", "lexicon") for hidden in ((), (6,), (6, 5))),
+    *(
+        ("bow", {"features": features, "n_labels": 3, "hidden": hidden})
+        for features in ("counts", "binary", "tf_idf", "lexicon")
+        for hidden in ((), (6,), (6, 5))
+    ),
     ("bow", {"features": "tf_idf", "sublinear": True}),
     ("dan", {"head": "classes", "n_labels": 3}),
     ("vit", {}),

@@ -1,4 +1,4 @@
-"""Counted and bag-of-words models by the commands: train, evaluate, generate, classify, explain, convert, and errors."""
+"""Models that count, and bags of words, by the commands: train, evaluate, generate, classify, explain, convert."""
 
 import json
 
@@ -9,7 +9,10 @@ from regard.cli import main
 from regard.core.errors import RegardError
 
 SENTENCES = ["the cat sat on the mat", "the dog sat on the rug", "a cat ran to the dog", "the dog ran to a cat"] * 12
-GOOD, BAD = ["good fun", "a great film", "nice and good", "great fun"], ["bad film", "dull and bad", "a dull mess", "a bad mess"]
+GOOD, BAD = (
+    ["good fun", "a great film", "nice and good", "great fun"],
+    ["bad film", "dull and bad", "a dull mess", "a bad mess"],
+)
 
 
 def run(*words, code=0):

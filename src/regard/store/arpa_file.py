@@ -6,8 +6,8 @@
     -2.41   the   -0.57
     \\end\\
 
-A probability of 0 is written as -99. The files are text: what they announce is compared with what they hold, and nothing
-is allocated before it was read.
+A probability of 0 is written as -99. The files are text: what they announce is compared with what they hold, and
+nothing is allocated before it was read.
 """
 
 from __future__ import annotations
