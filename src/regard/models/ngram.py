@@ -39,7 +39,7 @@ from regard.core import taps
 from regard.core.batch import Batch
 from regard.core.config import Config
 from regard.core.contracts import FitEpoch
-from regard.core.errors import ShapeError, UsageError
+from regard.core.errors import ShapeError, UsageError, WeightsError
 from regard.core.output import Output
 from regard.core.state import State
 from regard.models._ngram_counts import Estimate, add_k, check_order, count, kneser_ney
@@ -78,7 +78,7 @@ class Ngram(nn.Module):
 
     def __init__(self, config: NgramConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config, self._sound = config, False
         sizes = config.ngrams or (config.vocab_size, *[0] * (config.order - 1))
         self.register_buffer("uniform", torch.zeros(()))
         for n, size in enumerate(sizes, 1):
@@ -117,6 +117,7 @@ class Ngram(nn.Module):
     def take(self, estimates: list[Estimate], uniform: float = 0.0) -> None:
         """Use these probabilities from now on."""
         self.config = self.config.model_copy(update={"ngrams": tuple(len(level.keys) for level in estimates)})
+        self._sound = False
         self.uniform = torch.tensor(uniform)
         for n, level in enumerate(estimates, 1):
             with np.errstate(divide="ignore"):
@@ -277,5 +278,13 @@ class Ngram(nn.Module):
         return tensor
 
     def _check_fitted(self) -> None:
+        if self._sound:
+            return
         if not self.config.ngrams:
             raise UsageError("this n-gram model has counted nothing yet", remedy="Train it: regard train RECIPE.yaml.")
+        for n in range(2, self.config.order + 1):  # what a folder from elsewhere holds may be anything
+            keys, limit = self._level("keys", n), self.config.ngrams[n - 2] * self.vocab_size
+            ends = [0, *keys[[0, -1]].tolist(), limit - 1] if len(keys) else [0]
+            if ends != sorted(ends) or not bool((keys[1:] > keys[:-1]).all()):
+                raise WeightsError(f"keys_{n} of the n-gram model are damaged", expected="sorted numbers of n-grams")
+        self._sound = True

@@ -11,7 +11,7 @@ from tests.system.small_models import fit_on_ids, fit_on_lines
 
 from regard.core.batch import Batch
 from regard.core.contracts import FitEpoch
-from regard.core.errors import DataError, ShapeError, UsageError
+from regard.core.errors import DataError, ShapeError, UsageError, WeightsError
 from regard.data.text import make_tokenizer
 from regard.models import config_of, make_model
 from regard.models._ngram_counts import discounts
@@ -165,6 +165,15 @@ def test_what_is_wrong_is_said_in_one_line():
         model(torch.tensor([[4]]))
     with pytest.raises(ShapeError, match="out of range"):
         counted()[0](torch.tensor([[99]]))
+
+
+def test_damaged_keys_are_refused():
+    model, _ = counted(order=2)
+    for spoil in (lambda keys: keys.flip(0), lambda keys: keys - 10**6, lambda keys: keys * 10**6):
+        spoilt = make_model("ngram", model.config)
+        spoilt.load_state_dict({**model.state_dict(), "keys_2": spoil(model.keys_2)})
+        with pytest.raises(WeightsError, match="keys_2 .*damaged"):
+            spoilt(torch.tensor([[4]]))
 
 
 @pytest.mark.skipif(importlib.util.find_spec("kenlm") is None, reason="kenlm is not installed")
