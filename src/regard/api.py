@@ -8,7 +8,7 @@ model.translate(["A man is riding a horse."])
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +129,8 @@ def usage(folder: str | Path) -> str:
 
 
 def convert(model: Loaded, folder: str | Path, *, to: str) -> list[str]:
-    """Write a loaded model as a Hugging Face folder (`to="hf"`), as one of ours (`to="regard"`), an n-gram model as a file
-    (`to="arpa"`), or word vectors as a file (`to="word2vec"`, "word2vec_binary" or "glove").
+    """Write a loaded model as a Hugging Face folder (`to="hf"`), as one of ours (`to="regard"`), an n-gram model as a
+    file (`to="arpa"`), or word vectors as a file (`to="word2vec"`, "word2vec_binary" or "glove").
 
     Returns what that format cannot store of it, one line each."""
     if to not in writable_formats():

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-
 from tests.system.small_models import fit_on_ids
 
 import regard
@@ -14,6 +13,7 @@ SMALL = {
     "gpt2": {"vocab_size": 23, "max_len": 16, "d_model": 24, "n_layers": 2, "n_heads": 3},
     "llama": {"vocab_size": 23, "max_len": 16, "d_model": 24, "n_layers": 2, "n_heads": 6, "n_kv_heads": 2, "d_ff": 40},
     "bert": {"vocab_size": 23, "max_len": 16, "d_model": 24, "n_layers": 2, "n_heads": 3, "d_ff": 40},
+    "encoder": {"vocab_size": 23, "max_len": 16, "d_model": 24, "n_layers": 2, "n_heads": 3, "d_ff": 40},
     "ngram": {"vocab_size": 23, "order": 3},
     "window_lm": {"vocab_size": 23, "d_embedding": 8, "hidden": (12,), "window": 3},
     "dan": {"vocab_size": 23, "d_embedding": 8, "hidden": (12, 10)},
@@ -53,12 +53,20 @@ OTHER_MODELS = [
     ("bert", {"head": "sentence", "pooling": "max"}),
     ("gpt2", {"head": "classes", "n_labels": 3}),
     ("llama", {"head": "classes", "n_labels": 3, "tie": True}),
-    *(("bow", {"features": features, "n_labels": 3, "hidden": hidden})
-      for features in ("counts", "binary", "tf_idf", "lexicon") for hidden in ((), (6,), (6, 5))),
+    *(
+        ("bow", {"features": features, "n_labels": 3, "hidden": hidden})
+        for features in ("counts", "binary", "tf_idf", "lexicon")
+        for hidden in ((), (6,), (6, 5))
+    ),
     ("bow", {"features": "tf_idf", "sublinear": True}),
     ("dan", {"head": "classes", "n_labels": 3}),
-    *(("rnn", {"head": head, "n_labels": 3, "bidirectional": both, "cell": cell}) for head, both, cell in
-      (("classes", False, "lstm"), ("classes", True, "gru"), ("token_classes", True, "lstm"))),
+    *(
+        ("rnn", {"head": head, "n_labels": 3, "bidirectional": both, "cell": cell})
+        for head, both, cell in (("classes", False, "lstm"), ("classes", True, "gru"), ("token_classes", True, "lstm"))
+    ),
+    *(("encoder", {"position": position, "pooling": "mean"}) for position in POSITIONS),
+    *(("encoder", {"pooling": pooling, "order": "post"}) for pooling in ("first", "mean", "max")),
+    ("encoder", {"n_labels": 1, "position": "learned"}),
     ("vit", {}),
     ("vit", {"n_labels": 3, "bias": False}),
     ("vit", {"n_labels": 3, "distilled": True}),

@@ -1,10 +1,11 @@
 """Small stand-ins for the models and files that README.md and docs/explain.md name: random, of the right kind."""
 
 import random
+from dataclasses import replace
 
 import torch
 from PIL import Image
-from tests.system.small_models import IMAGE, stored
+from tests.system.small_models import IMAGE, fit_on_lines, stored
 
 from regard.data.text import make_tokenizer
 from regard.pipelines import make_pipeline
@@ -53,6 +54,19 @@ def words():
     return make_pipeline(stored("word2vec", "word_vectors", {"vocab_size": tokenizer.vocab_size}, {}, tokenizer))
 
 
+def bag():
+    tokenizer = make_tokenizer("space", TEXTS)
+    sizes = {"vocab_size": tokenizer.vocab_size}
+    return make_pipeline(stored("bow", "classification", sizes, {"labels": ["negative", "positive"]}, tokenizer))
+
+
+def counted():
+    tokenizer = make_tokenizer("space", TEXTS)
+    made = stored("ngram", "language_model", {"vocab_size": tokenizer.vocab_size}, {}, tokenizer)
+    fit_on_lines(made.model, tokenizer, TEXTS)
+    return make_pipeline(replace(made, config=made.model.config))
+
+
 def vit():
     sizes = {**ONE_SIDE, "image_size": 8, "patch_size": 2, "d_ff": 40, "n_labels": 10}
     extra = {"image": IMAGE, "labels": list("0123456789")}
@@ -70,6 +84,8 @@ MODELS = {
     "writer": lambda: writer("gpt2", 64),
     "llama": lambda: writer("llama", 160, n_kv_heads=2, d_ff=40),
     "images": vit,
+    "bag": bag,
+    "counted": counted,
 }
 
 

@@ -1,4 +1,4 @@
-"""Counted and bag-of-words models by the commands: train, evaluate, generate, classify, explain, convert, and errors."""
+"""Models that count, and bags of words, by the commands: train, evaluate, generate, classify, explain, convert."""
 
 import json
 
@@ -9,7 +9,10 @@ from regard.cli import main
 from regard.core.errors import RegardError
 
 SENTENCES = ["the cat sat on the mat", "the dog sat on the rug", "a cat ran to the dog", "the dog ran to a cat"] * 12
-GOOD, BAD = ["good fun", "a great film", "nice and good", "great fun"], ["bad film", "dull and bad", "a dull mess", "a bad mess"]
+GOOD, BAD = (
+    ["good fun", "a great film", "nice and good", "great fun"],
+    ["bad film", "dull and bad", "a dull mess", "a bad mess"],
+)
 
 
 def run(*words, code=0):
@@ -113,6 +116,21 @@ def test_classifiers_learn_and_say_which_words_decided(folder, options, capsys):
         run("explain", out, "a great film", "--out", folder / f"words.{suffix}")
         assert "great" in (folder / f"words.{suffix}").read_text()
     assert regard.load(out).classify(["good"])[0].scores == model.classify(["good"])[0].scores
+
+
+@pytest.mark.parametrize("name", ["bow", "dan"])
+def test_a_run_that_goes_on_gives_the_same_bits(folder, name):
+    """Also of what was taken from the training data before the first update."""
+    options = {"features": "tf_idf", "word_dropout": 0.2} if name == "bow" else {"d_embedding": 6, "word_dropout": 0.5}
+    recipe = class_recipe(folder, name, **options)
+    regard.train(recipe, folder / f"{name}-whole", quiet=True)
+    regard.train(recipe, folder / f"{name}-parts", changes={"training.max_epochs": "3"}, quiet=True)
+    regard.train(recipe, folder / f"{name}-parts", quiet=True)
+    whole, parts = (folder / f"{name}-{kind}" for kind in ("whole", "parts"))
+    assert (whole / "model.safetensors").read_bytes() == (parts / "model.safetensors").read_bytes()
+    last, other = (sorted(place.glob("checkpoints/*/model.safetensors"))[-1] for place in (whole, parts))
+    assert last.parent.name == other.parent.name
+    assert last.read_bytes() == other.read_bytes()
 
 
 def test_a_missing_lexicon_and_an_empty_document_are_one_line(folder, capsys):

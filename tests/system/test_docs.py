@@ -31,6 +31,8 @@ FOLDERS = {
     "out/mnist_vit": "images",
     "out/sst2_minilm": "classes",
     "out/shakespeare_char": "writer",
+    "out/sst2_bow": "bag",
+    "out/ptb_ngram": "counted",
     "all-MiniLM-L6-v2": "sentences",
     "llama2.data": "llama",
 }

@@ -1,9 +1,9 @@
 """Convert a model to another library's format, or to regard's own.
 
---to hf writes a Hugging Face folder (config.json, model.safetensors, tokenizer), --to regard one of ours, --to arpa the
-ARPA file of an n-gram model. The source may be any of these, or a llama2.c checkpoint. Weights stay the same to the bit,
-except for translators trained here: they become Hugging Face's Marian or Pegasus, which CTranslate2 reads too, with other
-weights but the same translations.
+--to hf writes a Hugging Face folder (config.json, model.safetensors, tokenizer), --to regard one of ours, --to arpa
+the ARPA file of an n-gram model. The source may be any of these, or a llama2.c checkpoint. Weights stay the same to
+the bit, except for translators trained here: they become Hugging Face's Marian or Pegasus, which CTranslate2 reads
+too, with other weights but the same translations.
 
 Word vectors: --to word2vec, word2vec_binary or glove writes a file of that format, and the source may be such a file.
 """

@@ -1,7 +1,7 @@
 """Tables of text: tab-separated without quoting, comma-separated with quoting (.csv), or an object a line (.jsonl).
 
-They may be compressed. A column is given by its number, counted from 0, or by its name if the first line holds the names;
-in objects, by its name.
+They may be compressed. A column is given by its number, counted from 0, or by its name if the first line holds the
+names; in objects, by its name.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ def _objects(path: Path, columns: Sequence[Column]) -> Iterator[list[str]]:
         for column, cell in zip(columns, cells, strict=True):
             if not isinstance(cell, str | int | float):
                 known = sorted(map(str, entry)) if isinstance(entry, dict) else []
-                raise DataError(f"line {number} of {path} has no text {column!r}", expected=f"one of {', '.join(known)}")
+                raise DataError(
+                    f"line {number} of {path} has no text {column!r}", expected=f"one of {', '.join(known)}"
+                )
         yield [str(cell) for cell in cells]
 
 

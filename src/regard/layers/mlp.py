@@ -6,6 +6,7 @@ Each layer's output is a named place (`taps.point`), so that tools can look at i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -25,13 +26,11 @@ class Mlp(nn.Module):
         check_activation(activation)
         self.activation, self.site = activation, site
         sizes = [d_input, *widths]
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.dropout = Dropout(dropout)
         self.d_output = sizes[-1]
 
-    def forward(
-        self, x: Float[Tensor, "B T D"], *, first: int = 0, axis: str = "input"
-    ) -> Float[Tensor, "B T E"]:
+    def forward(self, x: Float[Tensor, "B T D"], *, first: int = 0, axis: str = "input") -> Float[Tensor, "B T E"]:
         """`first` is the number of the first layer's place, `axis` what the T states belong to."""
         for number, layer in enumerate(self.layers, first):
             x = taps.point(f"{self.site}.{number}", self.dropout(activate(self.activation, layer(x))), axis)

@@ -49,7 +49,7 @@ def writes(name: str, config: Config) -> bool:
 
 
 def reads_cls(name: str) -> bool:
-    """Whether texts for this model get [CLS] and [SEP]: true for models that cannot generate text, unless they say so."""
+    """Whether texts for this model get [CLS] and [SEP]: as it says, or else if it cannot generate text."""
     model_class = lookup.find(__name__, name)
     return bool(getattr(model_class, "reads_cls", not hasattr(model_class, "step")))
 

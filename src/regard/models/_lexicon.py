@@ -15,7 +15,8 @@ FILES = ("positive.txt", "negative.txt")
 NAMES = ("positive", "negative", "no", "pronouns", "exclamation", "ln words")
 """The six features, in order."""
 PRONOUNS = frozenset(
-    "i me my mine myself we us our ours ourselves you your yours yourself yourselves".split()
+    ["i", "me", "my", "mine", "myself", "we", "us", "our", "ours", "ourselves",
+     "you", "your", "yours", "yourself", "yourselves"]
 )  # fmt: skip
 
 

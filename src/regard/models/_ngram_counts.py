@@ -1,13 +1,15 @@
 """Counts of n-grams in sorted arrays, and the probabilities made of them (see `ngram.py` for the equations).
 
 An n-gram is known by its parent, the n-1 words before its last, and that last word: its key is parent · V + word, and
-its number is its place among the sorted keys of its order. So a trie of all orders is one array of whole numbers for each.
+its number is its place among the sorted keys of its order. So a trie of all orders is one array of whole numbers for
+each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,10 +79,10 @@ def add_k(levels: Sequence[Level], k: float, *, never: Sequence[int]) -> list[Es
     n_words = vocab_size - len(never)
     counts = _without(levels[0].counts, never)
     total = float(counts.sum()) + k * n_words
-    probabilities = (counts + k) / total
+    probabilities = np.asarray((counts + k) / total, np.float64)
     probabilities[list(never)] = 0.0
     estimates = [Estimate(levels[0].keys, probabilities, np.ones(0))]
-    for lower, level in zip(levels, levels[1:], strict=False):
+    for lower, level in pairwise(levels):
         parents = level.keys // vocab_size
         totals = np.bincount(parents, level.counts, len(lower.keys)) + k * n_words
         left = np.divide(k, totals, out=np.ones_like(totals), where=totals > 0)
@@ -99,7 +101,7 @@ def kneser_ney(levels: Sequence[Level], *, bos: int, never: Sequence[int]) -> tu
     probabilities = amount + uniform
     probabilities[list(never)] = 0.0
     estimates = [Estimate(levels[0].keys, probabilities, np.ones(0))]
-    for n, (lower, level) in enumerate(zip(levels, levels[1:], strict=False), 1):
+    for n, (lower, level) in enumerate(pairwise(levels), 1):
         parents = level.keys // vocab_size
         amount, share = _discounted(adjusted[n], parents, len(lower.keys))
         shorter = lower.numbers[level.first]  # the n-gram without its first word ends at the same place

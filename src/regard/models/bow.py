@@ -3,16 +3,16 @@
     x_v                                                              `features`
     tf(v)                                                            counts
     1 if the text holds v                                            binary
-    tf(v) · idf(v) / ‖·‖₂,   idf(v) = ln((1+N)/(1+df(v))) + 1        tf_idf;  1 + ln tf in place of tf if `sublinear`
-    (positive words, negative words, "no"?, pronouns, "!"?, ln n)    lexicon: six features (Jurafsky & Martin, table 5.2)
+    tf(v) · idf(v) / ‖·‖₂,   idf(v) = ln((1+N)/(1+df(v))) + 1        tf_idf; 1 + ln tf in place of tf if `sublinear`
+    (positive words, negative words, "no"?, pronouns, "!"?, ln n)    lexicon (Jurafsky & Martin, table 5.2)
 
     logits = W x + b                                                 `hidden` ()
     h₁ = φ(W₁ x + b₁), …, logits = W h + b                           `hidden` (h₁, …)
 
-The first product is computed word by word: W₁ x = Σ_t x_t W₁[:, word_t], where the share x_t of a word's feature is divided
-among its occurrences. So the vectors of words, W₁[:, word] x_t, stand at `encoder.input` as in any encoder, their sum
-decides, and attribution by words is exact for the linear case. `idf` and the lexicon's hits are taken from the training
-data and the vocabulary before the first update (`prime`) and are stored with the weights.
+The first product is computed word by word: W₁ x = Σ_t x_t W₁[:, word_t], where the share x_t of a word's feature is
+divided among its occurrences. So the vectors of words, W₁[:, word] x_t, stand at `encoder.input` as in any encoder,
+their sum decides, and attribution by words is exact for the linear case. `idf` and the lexicon's hits are taken from
+the training data and the vocabulary before the first update (`prime`) and are stored with the weights.
 """
 
 from __future__ import annotations
@@ -84,9 +84,7 @@ class Bow(nn.Module):
             self.register_buffer("idf", torch.ones(config.vocab_size))
         self.bias = nn.Parameter(torch.zeros(width))
         self.drop_words, self.dropout = Dropout(config.word_dropout), Dropout(config.dropout)
-        self.net = Mlp(
-            width, config.hidden[1:], activation=config.activation, dropout=config.dropout, site="encoder"
-        )
+        self.net = Mlp(width, config.hidden[1:], activation=config.activation, dropout=config.dropout, site="encoder")
         self.output = nn.Linear(self.net.d_output, config.n_labels) if config.hidden else nn.Identity()
         self._initialize()
 
@@ -108,9 +106,7 @@ class Bow(nn.Module):
         if self.config.features == "tf_idf":
             self.idf = _idf(batches, self.config.vocab_size).to(self.bias.dtype)
 
-    def forward(
-        self, input_ids: Int[Tensor, "B T"], attention_mask: Tensor | None = None, **_: Tensor
-    ) -> Output:
+    def forward(self, input_ids: Int[Tensor, "B T"], attention_mask: Tensor | None = None, **_: Tensor) -> Output:
         """Logits of the classes [B,C]; `hidden` are the vectors of the words, whose sum decides."""
         real = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         kept = self.drop_words(real.to(self.bias.dtype))

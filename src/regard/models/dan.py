@@ -3,8 +3,9 @@
     av = Σ_t r_t E[word_t] / Σ_t r_t,   r_t ~ Bernoulli(1 − word_dropout) in training, else 1
     h_i = φ(W_i h_{i-1} + b_i),  h_0 = av          logits = W h + b
 
-With `head: tokens` it is a language model: the mean at t is that of the words up to t, and the logits are those of the next.
-All order is lost, so it knows what was said and not where. Where we differ: where every word was dropped, none is.
+With `head: tokens` it is a language model: the mean at t is that of the words up to t, and the logits are those of
+the next. All order is lost, so it knows what was said and not where. Where we differ: where every word was dropped,
+none is.
 """
 
 from __future__ import annotations

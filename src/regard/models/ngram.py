@@ -6,15 +6,17 @@
     add_k       (C(cw) + k) / (C(c) + kV)                 likewise
     kneser_ney  (a(cw) − D(a)) / Σ_v a(cv)  +  γ(c) · p(w | c')        c' is c without its first word
 
-Interpolated modified Kneser–Ney (Chen & Goodman 1998): a(cw) = C(cw) for the highest order and after <s>, else the number
-of different words before cw; D(1), D(2), D(3 and more) by their equation 26; γ(c) is what the discounts leave; below the
-unigrams stands the uniform distribution. As in kenlm's lmplz (Heafield et al. 2013): V counts <unk> and </s> but not <s>;
-a text that gives no discounts gets 0.5, 1, 1.5. Where we differ: <unk> in the text is counted as a word, as by SRILM.
+Interpolated modified Kneser–Ney (Chen & Goodman 1998): a(cw) = C(cw) for the highest order and after <s>, else the
+number of different words before cw; D(1), D(2), D(3 and more) by their equation 26; γ(c) is what the discounts leave;
+below the unigrams stands the uniform distribution. As in kenlm's lmplz (Heafield et al. 2013): V counts <unk> and
+</s> but not <s>; a text that gives no discounts gets 0.5, 1, 1.5. Where we differ: <unk> in the text is counted as a
+word, as by SRILM.
 
-What is kept of an n-gram is what an ARPA file holds: log p (`log_prob_n`) and, as a context, log γ (`backoff_n`; for mle and
-add_k the log p of a word that never followed). The longest known n-gram gives p; for a word that never followed its context,
-γ times the shorter one's. `keys_n` are sorted numbers, parent · V + word (`_ngram_counts.py`), and looking up is a binary
-search for all words of a text at once. `backoff` is a model read from a file, whose smoothing is not known.
+What is kept of an n-gram is what an ARPA file holds: log p (`log_prob_n`) and, as a context, log γ (`backoff_n`; for
+mle and add_k the log p of a word that never followed). The longest known n-gram gives p; for a word that never
+followed its context, γ times the shorter one's. `keys_n` are sorted numbers, parent · V + word (`_ngram_counts.py`),
+and looking up is a binary search for all words of a text at once. `backoff` is a model read from a file, whose
+smoothing is not known.
 
 A text begins as a sentence does, and </s> ends one: nothing before it counts for what comes after. <s> and padding have
 probability 0.
@@ -37,7 +39,7 @@ from regard.core import taps
 from regard.core.batch import Batch
 from regard.core.config import Config
 from regard.core.contracts import FitEpoch
-from regard.core.errors import ShapeError, UsageError
+from regard.core.errors import ShapeError, UsageError, WeightsError
 from regard.core.output import Output
 from regard.core.state import State
 from regard.models._ngram_counts import Estimate, add_k, check_order, count, kneser_ney
@@ -76,7 +78,7 @@ class Ngram(nn.Module):
 
     def __init__(self, config: NgramConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config, self._sound = config, False
         sizes = config.ngrams or (config.vocab_size, *[0] * (config.order - 1))
         self.register_buffer("uniform", torch.zeros(()))
         for n, size in enumerate(sizes, 1):
@@ -95,7 +97,7 @@ class Ngram(nn.Module):
         return self.config.vocab_size
 
     def fit(self, batches: Iterable[Batch], epoch: FitEpoch) -> dict[str, float]:
-        """Count the n-grams of the batches, which are windows of running text in order. Reading it again adds nothing."""
+        """Count the n-grams of the batches, which are windows of running text in order."""
         config = self.config
         if config.smoothing == "backoff":
             raise UsageError(
@@ -115,6 +117,7 @@ class Ngram(nn.Module):
     def take(self, estimates: list[Estimate], uniform: float = 0.0) -> None:
         """Use these probabilities from now on."""
         self.config = self.config.model_copy(update={"ngrams": tuple(len(level.keys) for level in estimates)})
+        self._sound = False
         self.uniform = torch.tensor(uniform)
         for n, level in enumerate(estimates, 1):
             with np.errstate(divide="ignore"):
@@ -161,7 +164,7 @@ class Ngram(nn.Module):
         return self._distributions([numbers[:, -1] for numbers in self._contexts(latest)])
 
     def _text(self, batches: Iterable[Batch]) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The windows joined where one follows the other, each sentence with `bos` before it, and the last one ended."""
+        """The windows joined where one follows the other, each sentence with `bos` before it and `eos` at its end."""
         bos, eos = self.config.bos, self.config.eos
         parts, end = [np.array([bos])], None
         for batch in batches:
@@ -275,5 +278,13 @@ class Ngram(nn.Module):
         return tensor
 
     def _check_fitted(self) -> None:
+        if self._sound:
+            return
         if not self.config.ngrams:
             raise UsageError("this n-gram model has counted nothing yet", remedy="Train it: regard train RECIPE.yaml.")
+        for n in range(2, self.config.order + 1):  # what a folder from elsewhere holds may be anything
+            keys, limit = self._level("keys", n), self.config.ngrams[n - 2] * self.vocab_size
+            ends = [0, *keys[[0, -1]].tolist(), limit - 1] if len(keys) else [0]
+            if ends != sorted(ends) or not bool((keys[1:] > keys[:-1]).all()):
+                raise WeightsError(f"keys_{n} of the n-gram model are damaged", expected="sorted numbers of n-grams")
+        self._sound = True

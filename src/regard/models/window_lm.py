@@ -2,9 +2,9 @@
 
     x = (C[w_{t-1}], …, C[w_{t-n+1}])          y = b + U tanh(d + H x)  [ + W x  with `direct` ]          p = softmax(y)
 
-C is `embedding`, H and d are `net`, (U, W) and b are `output`, n-1 is `window`. Before the beginning stands <s>. More than
-one width in `hidden` makes it deeper. Where we differ: dropout, which the paper did not have, and Adam in place of plain
-stochastic gradients.
+C is `embedding`, H and d are `net`, (U, W) and b are `output`, n-1 is `window`. Before the beginning stands <s>. More
+than one width in `hidden` makes it deeper. Where we differ: dropout, which the paper did not have, and Adam in place
+of plain stochastic gradients.
 """
 
 from __future__ import annotations

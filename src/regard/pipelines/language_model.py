@@ -141,7 +141,8 @@ class LanguageModelPipeline(Loaded):
                 got=f"{len(ids)} token" + "s" * (len(ids) != 1),
                 expected="2 or more, as the first is not predicted",
             )
-        context = context or getattr(self.model, "longest", None) or getattr(self.config, "max_len", len(ids))
+        longest: Any = getattr(self.model, "longest", None) or getattr(self.config, "max_len", len(ids))
+        context = int(context or longest)
         losses = []
         with torch.inference_mode():
             for start in range(0, len(ids) - 1, context):

@@ -103,8 +103,7 @@ class Job:
             config,
             self.task,
             lambda model: (
-                setup.experience(model)
-                or setup.batches(train, shuffle=not getattr(model, "reads_in_order", False))
+                setup.experience(model) or setup.batches(train, shuffle=not getattr(model, "reads_in_order", False))
             ),
             None if not setup.validates else lambda model: self._validate(model, held_out, stored, show),
             self.directions[self.recipe.training.metric],

@@ -6,8 +6,8 @@
     -2.41   the   -0.57
     \\end\\
 
-A probability of 0 is written as -99. The files are text: what they announce is compared with what they hold, and nothing
-is allocated before it was read.
+A probability of 0 is written as -99. The files are text: what they announce is compared with what they hold, and
+nothing is allocated before it was read.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from regard.core.lines import open_bytes, read_lines
 ZERO = -99.0
 _HIGHEST = 10
 _HEAD = 1 << 14
+_SHORTEST_LINE, _BEST_PACKING = 4, 1100
 _COUNT = re.compile(r"ngram (\d{1,2})\s*=\s*(\d{1,15})$")
 _REMEDY = "Write it again, or download it again."
 
@@ -57,6 +58,7 @@ def read_arpa(path: Path) -> list[Section]:
     """The sections of a file, orders 1, 2, …"""
     lines = ((number, text) for number, line in enumerate(read_lines(path), 1) if (text := line.strip()))
     counts = _counts(path, lines)
+    _check_size(path, counts)
     sections = [_section(path, lines, order, count, len(counts)) for order, count in enumerate(counts, 1)]
     if next(lines, (0, ""))[1] != "\\end\\":
         raise DataError(f"{path} is cut short", got="no \\end\\ after its n-grams", remedy=_REMEDY)
@@ -79,6 +81,16 @@ def _counts(path: Path, lines: Iterator[tuple[int, str]]) -> list[int]:
     if not counts:
         raise DataError(f"{path} announces no n-grams", expected="lines such as ngram 1=10000 after \\data\\")
     return counts
+
+
+def _check_size(path: Path, counts: Sequence[int]) -> None:
+    """Refuse counts that no file of this size can hold: a line has some characters, and packing gains a factor."""
+    packed = path.suffix.lower() in (".gz", ".xz")
+    most = path.stat().st_size * (_BEST_PACKING if packed else 1) // _SHORTEST_LINE
+    if sum(counts) > most:
+        raise DataError(
+            f"{path} announces more n-grams than it can hold", got=f"{sum(counts):,}", expected=f"at most {most:,}"
+        )
 
 
 def _section(path: Path, lines: Iterator[tuple[int, str]], order: int, count: int, highest: int) -> Section:

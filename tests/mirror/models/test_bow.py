@@ -107,7 +107,9 @@ def test_features_are_those_of_the_definition(features, sublinear):
 
 def test_no_number_depends_on_padding_or_order():
     tokenizer = make_tokenizer("space", TEXTS)
-    model = make_model("bow", config_of("bow", {"vocab_size": tokenizer.vocab_size, "features": "tf_idf", "hidden": (5,)}))
+    model = make_model(
+        "bow", config_of("bow", {"vocab_size": tokenizer.vocab_size, "features": "tf_idf", "hidden": (5,)})
+    )
     both = model(**inputs(tokenizer, TEXTS)).logits
     turned = model(**inputs(tokenizer, [" ".join(reversed(text.split())) for text in TEXTS])).logits
     torch.testing.assert_close(both, turned)
@@ -115,7 +117,10 @@ def test_no_number_depends_on_padding_or_order():
 
 def test_word_dropout_leaves_evaluation_alone():
     tokenizer = make_tokenizer("space", TEXTS)
-    for name, options in (("bow", {"word_dropout": 0.5, "hidden": (4,)}), ("dan", {"head": "classes", "word_dropout": 0.9})):
+    for name, options in (
+        ("bow", {"word_dropout": 0.5, "hidden": (4,)}),
+        ("dan", {"head": "classes", "word_dropout": 0.9}),
+    ):
         torch.manual_seed(0)
         model = make_model(name, config_of(name, {"vocab_size": tokenizer.vocab_size, **options}))
         some = inputs(tokenizer, TEXTS)
@@ -149,6 +154,8 @@ def test_a_window_sees_its_words_and_no_other():
 
 def test_the_first_weights_follow_the_latest_word():
     """x = (C[w_{t-1}], …): the paper's order."""
-    model = make_model("window_lm", config_of("window_lm", {"vocab_size": 9, "window": 2, "d_embedding": 1, "hidden": ()}))
+    model = make_model(
+        "window_lm", config_of("window_lm", {"vocab_size": 9, "window": 2, "d_embedding": 1, "hidden": ()})
+    )
     model.embedding.weight.data[:] = torch.arange(9.0)[:, None]
     assert model.eval()(torch.tensor([[4, 5]])).hidden[0].tolist() == [[4, 2], [5, 4]]

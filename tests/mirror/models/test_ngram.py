@@ -11,7 +11,7 @@ from tests.system.small_models import fit_on_ids, fit_on_lines
 
 from regard.core.batch import Batch
 from regard.core.contracts import FitEpoch
-from regard.core.errors import DataError, ShapeError, UsageError
+from regard.core.errors import DataError, ShapeError, UsageError, WeightsError
 from regard.data.text import make_tokenizer
 from regard.models import config_of, make_model
 from regard.models._ngram_counts import discounts
@@ -89,7 +89,8 @@ def test_kneser_ney_is_the_papers(order):
     context = [BOS]
     shown = model.label_log_probs(torch.tensor([[BOS, *unseen[:-1]]]), torch.tensor([unseen]))[0].exp().tolist()
     for word, p in zip(unseen, shown, strict=True):
-        assert p == pytest.approx(plain.probability(word, tuple(context[-(order - 1) :]) if order > 1 else ()), rel=1e-5)
+        expected = plain.probability(word, tuple(context[-(order - 1) :]) if order > 1 else ())
+        assert p == pytest.approx(expected, rel=1e-5)
         context = [BOS] if word == EOS else [*context, word]
 
 
@@ -143,8 +144,10 @@ def test_windows_that_follow_one_another_are_one_text():
     whole, parts, apart = (make_model("ngram", config_of("ngram", {"vocab_size": 30, "order": 3})) for _ in range(3))
     fit_on_ids(whole, ids)
     text = torch.tensor(ids)
-    rows = [Batch({"input_ids": text[None, i : i + 57][:, : len(text) - 1 - i], "labels": text[None, i + 1 : i + 58]}, (i,))
-            for i in range(0, len(ids) - 1, 57)]  # fmt: skip
+    rows = []
+    for i in range(0, len(ids) - 1, 57):
+        labels = text[None, i + 1 : i + 58]
+        rows.append(Batch({"input_ids": text[None, i : i + labels.shape[1]], "labels": labels}, (i,)))
     parts.fit(rows, FitEpoch())
     apart.fit([Batch(row.tensors) for row in rows], FitEpoch())
     assert parts.config == whole.config
@@ -162,6 +165,15 @@ def test_what_is_wrong_is_said_in_one_line():
         model(torch.tensor([[4]]))
     with pytest.raises(ShapeError, match="out of range"):
         counted()[0](torch.tensor([[99]]))
+
+
+def test_damaged_keys_are_refused():
+    model, _ = counted(order=2)
+    for spoil in (lambda keys: keys.flip(0), lambda keys: keys - 10**6, lambda keys: keys * 10**6):
+        spoilt = make_model("ngram", model.config)
+        spoilt.load_state_dict({**model.state_dict(), "keys_2": spoil(model.keys_2)})
+        with pytest.raises(WeightsError, match="keys_2 .*damaged"):
+            spoilt(torch.tensor([[4]]))
 
 
 @pytest.mark.skipif(importlib.util.find_spec("kenlm") is None, reason="kenlm is not installed")

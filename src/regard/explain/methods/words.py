@@ -1,9 +1,9 @@
 """The words that decided a classification.
 
-The answer's score, log p of the class (see `Subject.score`), is divided among the words of the text: integrated gradients
-from zero vectors (Sundararajan et al. 2017). Where words are summed, as in a bag of words, zero vectors are a text without
-words. The parts add up to the score minus that of the empty text but for the error of the integral, which is reported. The
-parts of a word that occurs several times are added.
+The answer's score, log p of the class (see `Subject.score`), is divided among the words of the text: integrated
+gradients from zero vectors (Sundararajan et al. 2017). Where words are summed, as in a bag of words, zero vectors are
+a text without words. The parts add up to the score minus that of the empty text but for the error of the integral,
+which is reported. The parts of a word that occurs several times are added.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from regard.core.errors import UsageError
 from regard.explain.chosen import answered, looked_at
 from regard.explain.methods.attribute import answer_parts, labels_of
 from regard.explain.traces import Trace
-from regard.views.result import Result, Table, Words
+from regard.views.result import Panel, Result, Table, Words
 
 LOOKS_AT = "trace"
 NEEDS = {"weights": False}
@@ -38,7 +38,7 @@ def words(trace: Trace, *, row: int = 0, top: int = 10, steps: int = 64) -> Resu
     totals = sorted(((sum(given), label, len(given)) for label, given in added.items()), reverse=True)
     chosen = {"for": [t for t in totals if t[0] > 0][:top], "against": [t for t in reversed(totals) if t[0] < 0][:top]}
     rest = (whole - empty) - sum(sum(each.double().tolist()) for each in parts.values())
-    panels = [
+    panels: list[Panel] = [
         Words("What each word gave", labels, values, note="above zero: for the answer; below: against it"),
         *(Table(f"Words {side} the answer", ["word", "times", "log p"], _cells(kept))
           for side, kept in chosen.items() if kept),
@@ -50,7 +50,11 @@ def words(trace: Trace, *, row: int = 0, top: int = 10, steps: int = 64) -> Resu
         panels,
         [
             *answered(trace, row),
-            *(f"{side.capitalize()} it: {', '.join(_said(t) for t in kept[:5])}." for side, kept in chosen.items() if kept),
+            *(
+                f"{side.capitalize()} it: {', '.join(_said(t) for t in kept[:5])}."
+                for side, kept in chosen.items()
+                if kept
+            ),
             f"{score}; {abs(rest):.1e} of the difference is no word's.".replace("-", "−"),
         ],
         {

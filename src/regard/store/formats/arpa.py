@@ -1,7 +1,7 @@
 """An n-gram model as an ARPA file, which SRILM and kenlm read and write too.
 
-The vocabulary is that of the unigrams. An n-gram without a back-off weight must be the beginning of no longer one. A file
-without <unk> gives unknown words the log10 probability -100, as kenlm does.
+The vocabulary is that of the unigrams. An n-gram without a back-off weight must be the beginning of no longer one. A
+file without <unk> gives unknown words the log10 probability -100, as kenlm does.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def load(path: Path, config: Mapping[str, Any] | None) -> StoredModel:
         numbers.setdefault(word, len(numbers))
     for needed in ("<s>", "</s>"):
         if needed not in listed:
-            raise DataError(f"{path} lacks the unigram {needed}", remedy="Train it with beginnings and ends of sentences.")
+            raise DataError(
+                f"{path} lacks the unigram {needed}", remedy="Train it with beginnings and ends of sentences."
+            )
     tokenizer = Tokenizer(of_words(list(numbers)[len(_SPECIALS) :]))
     options = {"vocab_size": len(numbers), "order": len(sections), "smoothing": "backoff"}
     model_config = config_of("ngram", options, where=str(path))
@@ -67,7 +69,9 @@ def save(path: Path, stored: StoredModel) -> None:
         raise UsageError("this model has no words to write, as its tokenizer is missing")
     words = stored.source_tokenizer.pieces()
     if bad := next((word for word in words if word.split() != [word]), None):
-        raise UsageError("ARPA files hold words without spaces", got=repr(bad), remedy="Train with tokenizer kind space.")
+        raise UsageError(
+            "ARPA files hold words without spaces", got=repr(bad), remedy="Train with tokenizer kind space."
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     with weights.replacing(path) as file:
         for line in arpa_lines(_sections(stored.model, words)):
@@ -77,18 +81,20 @@ def save(path: Path, stored: StoredModel) -> None:
 def _sections(model: Ngram, words: Sequence[str]) -> list[Section]:
     config, ids, sections = model.config, np.arange(model.vocab_size)[:, None], []
     for n in range(1, config.order + 1):
-        kept = slice(None)
+        kept: Any = slice(None)
         if n > 1:
             keys = getattr(model, f"keys_{n}").numpy()
             ids = np.concatenate([ids[keys // model.vocab_size], keys[:, None] % model.vocab_size], 1)
         elif config.pad is not None:
-            kept = np.arange(len(ids)) != config.pad  # type: ignore[assignment]
+            kept = np.arange(len(ids)) != config.pad
         log_probs = getattr(model, f"log_prob_{n}").double().numpy() / np.log(10)
         backoffs = np.full(len(ids), np.nan)
         if n < config.order:
             begins = np.unique(getattr(model, f"keys_{n + 1}").numpy() // model.vocab_size)
             backoffs[begins] = getattr(model, f"backoff_{n}").double().numpy()[begins] / np.log(10)
-        sections.append(Section([[words[i] for i in row] for row in ids[kept].tolist()], log_probs[kept], backoffs[kept]))
+        sections.append(
+            Section([[words[i] for i in row] for row in ids[kept].tolist()], log_probs[kept], backoffs[kept])
+        )
     return sections
 
 

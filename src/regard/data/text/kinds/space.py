@@ -1,7 +1,8 @@
 """Words as the text separates them: at white space and nowhere else, for text that is split into words already.
 
-The Penn Treebank's text for language models is of this kind: "mr. <unk> is chairman of <unk> n.v. …". The word `<unk>` in
-it is the unknown token. Other special tokens that a text spells are unknown words. Decoding puts one space between words.
+The Penn Treebank's text for language models is of this kind: "mr. <unk> is chairman of <unk> n.v. …". The word
+`<unk>` in it is the unknown token. Other special tokens that a text spells are unknown words. Decoding puts one space
+between words.
 """
 
 from __future__ import annotations
