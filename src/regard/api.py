@@ -56,15 +56,17 @@ __all__ = [
     "usage",
     "validate",
     "view_speeds",
+    "words",
     "write_alignment",
     "write_vectors",
 ]
 
 
 def load(folder: str | Path) -> Any:
-    """Load a model: a folder of ours or of Hugging Face, or a llama2.c checkpoint.
+    """Load a model: a folder of ours or of Hugging Face, a llama2.c checkpoint, or a file of word vectors.
 
-    Returns a torch module with the verbs of its task: translate, generate, classify, answer, fill, embed, similar.
+    Returns a torch module with the verbs of its task: translate, generate, classify, answer, fill, embed, similar,
+    neighbours, analogy.
     """
     return make_pipeline(load_model(Path(folder)))
 
@@ -102,6 +104,13 @@ def glue(folder: str | Path, data: str | Path | None = None, **options: Any) -> 
     return suite.glue(folder, data or expand_path("$REGARD_DATA/glue"), **options)
 
 
+def words(model: Any, data: str | Path | None = None, **options: Any) -> list[Any]:
+    """A row for each test of word vectors: see `regard.evaluation.words`."""
+    from regard.evaluation import words as suite
+
+    return suite.words(model, data or expand_path("$REGARD_DATA/word_eval"), **options)
+
+
 def bench(model: Loaded, **options: Any) -> Speeds:
     """Tokens per second of every engine; the options (tokens, rounds, threads) are those of `SpeedTest`."""
     return SpeedTest(model, **options).measure()
@@ -120,7 +129,8 @@ def usage(folder: str | Path) -> str:
 
 
 def convert(model: Loaded, folder: str | Path, *, to: str) -> list[str]:
-    """Write a loaded model as a Hugging Face folder (`to="hf"`) or as one of ours (`to="regard"`).
+    """Write a loaded model as a Hugging Face folder (`to="hf"`), as one of ours (`to="regard"`), an n-gram model as a
+    file (`to="arpa"`), or word vectors as a file (`to="word2vec"`, "word2vec_binary" or "glove").
 
     Returns what that format cannot store of it, one line each."""
     if to not in writable_formats():

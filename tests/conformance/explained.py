@@ -1,10 +1,11 @@
 """One small loaded model of every kind there is, with something for it to read."""
 
 import functools
+from dataclasses import replace
 
 import torch
 from PIL import Image
-from tests.system.small_models import IMAGE, LINES, SIZES, stored
+from tests.system.small_models import IMAGE, LINES, SIZES, fit_on_lines, stored
 
 from regard.data.text import make_tokenizer
 from regard.pipelines import make_pipeline
@@ -25,6 +26,12 @@ def _reader(head, task, **extra):
     return make_pipeline(stored("bert", task, sizes, extra, tokenizer))
 
 
+def _encoder(**options):
+    tokenizer = make_tokenizer("wordpiece", LINES * 3, vocab_size=80, marks="bert")
+    sizes = {**SIZES, "vocab_size": tokenizer.vocab_size, "d_ff": 40, "max_len": 48, "n_labels": 3, **options}
+    return make_pipeline(stored("encoder", "classification", sizes, {"labels": ["x", "y", "z"]}, tokenizer)), TEXT, None
+
+
 def _writer(name, **options):
     tokenizer = make_tokenizer("char", LINES)
     sizes = {**SIZES, "vocab_size": tokenizer.vocab_size, "max_len": 64, **options}
@@ -35,6 +42,19 @@ def _judge(name):
     tokenizer = make_tokenizer("char", LINES)
     sizes = {**SIZES, "vocab_size": tokenizer.vocab_size, "max_len": 64, "head": "classes", "n_labels": 3}
     return make_pipeline(stored(name, "classification", sizes, {"labels": ["x", "y", "z"]}, tokenizer))
+
+
+def _counted(**options):
+    tokenizer = make_tokenizer("space", LINES)
+    made = stored("ngram", "language_model", {"vocab_size": tokenizer.vocab_size, "order": 3, **options}, {}, tokenizer)
+    fit_on_lines(made.model, tokenizer, LINES)
+    return make_pipeline(replace(made, config=made.model.config)), "the cat sat on the house", "and the dog"
+
+
+def _words(name, task, **options):
+    tokenizer = make_tokenizer("space", LINES)
+    options = {"vocab_size": tokenizer.vocab_size, **options}
+    return make_pipeline(stored(name, task, options, {"labels": ["x", "y", "z"]}, tokenizer))
 
 
 def _image():
@@ -67,11 +87,34 @@ MAKERS = {
     "bert-sentence": lambda: (_reader("sentence", "sentence_similarity"), TEXT, SECOND),
     "bert-span": lambda: (_reader("span", "question_answering"), "who sat ?", TEXT),
     "bert-tokens": lambda: (_reader("token_classes", "token_classification"), TEXT, None),
+    "encoder": lambda: _encoder(),
+    "encoder-mean": lambda: _encoder(pooling="mean", position="rotary"),
     "gpt2": lambda: _writer("gpt2"),
     "gpt2-alibi": lambda: _writer("gpt2", position="alibi"),
     "llama": lambda: _writer("llama", n_heads=6, n_kv_heads=2, d_ff=40),
     "gpt2-classes": lambda: (_judge("gpt2"), TEXT, None),
     "vit": _image,
+    "ngram": _counted,
+    "bow": lambda: (_words("bow", "classification", n_labels=3, features="tf_idf"), TEXT, None),
+    "bow-deep": lambda: (_words("bow", "classification", n_labels=3, hidden=(8, 8)), TEXT, None),
+    "bow-lexicon": lambda: (_words("bow", "classification", n_labels=3, features="lexicon"), TEXT, None),
+    "dan": lambda: (_words("dan", "language_model", d_embedding=8, hidden=(8,)), "the cat sat", "on the mat"),
+    "dan-classes": lambda: (
+        _words("dan", "classification", d_embedding=8, hidden=(8,), head="classes", n_labels=3),
+        TEXT,
+        None,
+    ),
+    "window_lm": lambda: (
+        _words("window_lm", "language_model", d_embedding=8, hidden=(12,), window=3),
+        "the cat sat",
+        "on the mat",
+    ),
+    "rnn": lambda: (_words("rnn", "language_model", d_embedding=8, d_hidden=10), "the cat sat", "on the mat"),
+    "rnn-classes": lambda: (
+        _words("rnn", "classification", d_embedding=8, d_hidden=8, bidirectional=True, head="classes", n_labels=3),
+        TEXT,
+        None,
+    ),
 }
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tests.system.small_models import fit_on_ids
 
 import regard
 from regard.core import lookup, weights
@@ -12,6 +13,12 @@ SMALL = {
     "gpt2": {"vocab_size": 23, "max_len": 16, "d_model": 24, "n_layers": 2, "n_heads": 3},
     "llama": {"vocab_size": 23, "max_len": 16, "d_model": 24, "n_layers": 2, "n_heads": 6, "n_kv_heads": 2, "d_ff": 40},
     "bert": {"vocab_size": 23, "max_len": 16, "d_model": 24, "n_layers": 2, "n_heads": 3, "d_ff": 40},
+    "encoder": {"vocab_size": 23, "max_len": 16, "d_model": 24, "n_layers": 2, "n_heads": 3, "d_ff": 40},
+    "ngram": {"vocab_size": 23, "order": 3},
+    "window_lm": {"vocab_size": 23, "d_embedding": 8, "hidden": (12,), "window": 3},
+    "dan": {"vocab_size": 23, "d_embedding": 8, "hidden": (12, 10)},
+    "bow": {"vocab_size": 23},
+    "rnn": {"vocab_size": 23, "d_embedding": 8, "d_hidden": 10, "n_layers": 2},
     "vit": {"image_size": 8, "patch_size": 4, "d_model": 24, "n_layers": 2, "n_heads": 3, "d_ff": 40},
 }
 POSITIONS = lookup.names("regard.attention.positions")
@@ -27,6 +34,16 @@ LANGUAGE_MODELS = [
     ("llama", {"bias": True, "output_bias": False}),
     ("llama", {"window": 3}),
     ("gpt2", {"layer_scaled": True}),
+    ("ngram", {}),
+    ("ngram", {"order": 5, "smoothing": "add_k", "k": 0.1}),
+    ("ngram", {"order": 1}),
+    ("window_lm", {}),
+    ("window_lm", {"direct": True, "window": 1, "hidden": ()}),
+    ("dan", {}),
+    *(("rnn", {"cell": cell}) for cell in ("elman", "gru", "lstm")),
+    ("rnn", {"tie": True, "d_hidden": 8, "n_layers": 1, "spread": 0.1}),
+    ("rnn", {"dropout": 0.3}),
+    ("rnn", {"dropout": 0.3, "variational": True}),
 ]
 HEADS = ("none", "masked_lm", "next_sentence", "pretraining", "classes", "token_classes", "span", "sentence")
 OTHER_MODELS = [
@@ -36,6 +53,20 @@ OTHER_MODELS = [
     ("bert", {"head": "sentence", "pooling": "max"}),
     ("gpt2", {"head": "classes", "n_labels": 3}),
     ("llama", {"head": "classes", "n_labels": 3, "tie": True}),
+    *(
+        ("bow", {"features": features, "n_labels": 3, "hidden": hidden})
+        for features in ("counts", "binary", "tf_idf", "lexicon")
+        for hidden in ((), (6,), (6, 5))
+    ),
+    ("bow", {"features": "tf_idf", "sublinear": True}),
+    ("dan", {"head": "classes", "n_labels": 3}),
+    *(
+        ("rnn", {"head": head, "n_labels": 3, "bidirectional": both, "cell": cell})
+        for head, both, cell in (("classes", False, "lstm"), ("classes", True, "gru"), ("token_classes", True, "lstm"))
+    ),
+    *(("encoder", {"position": position, "pooling": "mean"}) for position in POSITIONS),
+    *(("encoder", {"pooling": pooling, "order": "post"}) for pooling in ("first", "mean", "max")),
+    ("encoder", {"n_labels": 1, "position": "learned"}),
     ("vit", {}),
     ("vit", {"n_labels": 3, "bias": False}),
     ("vit", {"n_labels": 3, "distilled": True}),
@@ -50,6 +81,8 @@ def name_of(value):
 def make(name, options):
     torch.manual_seed(0)
     model = make_model(name, config_of(name, {**SMALL[name], **options}))
+    if name == "ngram":
+        fit_on_ids(model, torch.randint(3, 23, (400,), generator=torch.Generator().manual_seed(7)).tolist())
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -140,12 +173,19 @@ def test_watching_changes_no_bit_and_sees_every_layer(name, options):
         watched = numbers(model(**some))
     assert all(torch.equal(tensor, expected) for tensor, expected in zip(alone, watched, strict=True))
     side = "decoder" if name in ("gpt2", "llama") else "encoder"
+    if "n_heads" not in SMALL[name]:
+        assert not record.sites
+        assert record.hidden
+        return
     assert record.sites == [f"{side}.{layer}.self" for layer in range(2)]
     assert record[f"{side}.0.self"].weights.shape[1] == SMALL[name]["n_heads"]
 
 
 @pytest.mark.parametrize(("name", "options"), [*LANGUAGE_MODELS, *OTHER_MODELS], ids=name_of)
 def test_every_parameter_learns_in_either_precision(name, options):
+    if name == "ngram":
+        assert not list(make(name, options).parameters()), "it is counted"
+        return
     for low in (False, True):
         model = make(name, options)
         with torch.autocast("cpu", torch.bfloat16, enabled=low):

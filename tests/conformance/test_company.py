@@ -12,6 +12,7 @@ import torch
 from tests.conformance.test_checkpoint_models import SMALL as READERS
 from tests.conformance.test_models import SMALL as TRANSLATORS
 from tests.conformance.test_models import VOCAB
+from tests.system.small_models import fit_on_ids
 
 from regard.decoding import Decoder, Request, Search, SpecialTokens
 from regard.models import config_of, make_model
@@ -40,6 +41,11 @@ WRITERS = [
     ("gpt2", {}),
     ("llama", {}),
     ("llama", {"window": 4, "n_kv_heads": 1}),
+    ("ngram", {"bos": BOS, "eos": EOS}),
+    ("window_lm", {"bos": BOS}),
+    ("dan", {}),
+    ("rnn", {}),
+    ("rnn", {"cell": "gru", "n_layers": 1}),
 ]
 IDS = [f"{name}-{'-'.join(map(str, options.values()))}" for name, options in WRITERS]
 
@@ -47,7 +53,10 @@ IDS = [f"{name}-{'-'.join(map(str, options.values()))}" for name, options in WRI
 def make(name: str, options: dict, dtype: torch.dtype) -> torch.nn.Module:
     torch.manual_seed(3)
     base = {**VOCAB, **TRANSLATORS[name]} if name in TRANSLATORS else READERS[name]
-    model = make_model(name, config_of(name, {**base, **options})).to(dtype).eval()
+    model = make_model(name, config_of(name, {**base, **options}))
+    if name == "ngram":
+        fit_on_ids(model, torch.randint(EOS, 23, (400,), generator=torch.Generator().manual_seed(7)).tolist())
+    model = model.to(dtype).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1.5)  # or the next token depends on little

@@ -19,7 +19,7 @@ import torch
 import yaml
 from PIL import Image
 from tests.fuzz.mutations import changed, spoiled_bytes, spoiled_json
-from tests.system.small_models import IMAGE, LINES, SIZES, hf, stored
+from tests.system.small_models import IMAGE, LINES, SIZES, fit_on_lines, hf, stored
 
 import regard
 import regard.api
@@ -58,6 +58,11 @@ class Sound:
                 "transformer", "translation", {**sides, "d_model": 8, "n_heads": 2, "d_ff": 8, **marian}, {}, char
             ),
         }
+        spaced = make_tokenizer("space", LINES)
+        counted = stored("ngram", "language_model", {"vocab_size": spaced.vocab_size, "order": 3}, {}, spaced)
+        fit_on_lines(counted.model, spaced, LINES)
+        regard.api.convert(make_pipeline(counted), folder / "sound.arpa", to="arpa")
+        self.arpa = (folder / "sound.arpa").read_bytes()
         self.models = {name: make_pipeline(model) for name, model in made.items()}
         for name, model in self.models.items():
             model.save(folder / "ours" / name)
@@ -235,6 +240,12 @@ def packed_text(sound: Sound, place: Path, draw: Random) -> None:
     sum(map(len, read_lines(place / f"a{suffix}")))
 
 
+def arpa(sound: Sound, place: Path, draw: Random) -> None:
+    spoiled = spoiled_bytes(sound.arpa, draw)
+    (place / "a.arpa").write_bytes(spoiled)
+    regard.load(place / "a.arpa")(torch.tensor([[1, 2]])).logits  # noqa: B018
+
+
 TARGETS = {
     "config.json": config,
     "our config.json": own_config,
@@ -246,4 +257,5 @@ TARGETS = {
     "llama2.c": llama2c,
     "image": image,
     "packed text": packed_text,
+    "ARPA": arpa,
 }

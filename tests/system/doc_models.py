@@ -1,10 +1,11 @@
 """Small stand-ins for the models and files that README.md and docs/explain.md name: random, of the right kind."""
 
 import random
+from dataclasses import replace
 
 import torch
 from PIL import Image
-from tests.system.small_models import IMAGE, stored
+from tests.system.small_models import IMAGE, fit_on_lines, stored
 
 from regard.data.text import make_tokenizer
 from regard.pipelines import make_pipeline
@@ -48,6 +49,24 @@ def writer(name, max_len, **options):
     return make_pipeline(stored(name, "language_model", sizes, {}, tokenizer))
 
 
+def words():
+    tokenizer = make_tokenizer("word", ["the king is a man in paris and the queen is a woman in rome"] * 3)
+    return make_pipeline(stored("word2vec", "word_vectors", {"vocab_size": tokenizer.vocab_size}, {}, tokenizer))
+
+
+def bag():
+    tokenizer = make_tokenizer("space", TEXTS)
+    sizes = {"vocab_size": tokenizer.vocab_size}
+    return make_pipeline(stored("bow", "classification", sizes, {"labels": ["negative", "positive"]}, tokenizer))
+
+
+def counted():
+    tokenizer = make_tokenizer("space", TEXTS)
+    made = stored("ngram", "language_model", {"vocab_size": tokenizer.vocab_size}, {}, tokenizer)
+    fit_on_lines(made.model, tokenizer, TEXTS)
+    return make_pipeline(replace(made, config=made.model.config))
+
+
 def vit():
     sizes = {**ONE_SIDE, "image_size": 8, "patch_size": 2, "d_ff": 40, "n_labels": 10}
     extra = {"image": IMAGE, "labels": list("0123456789")}
@@ -55,6 +74,7 @@ def vit():
 
 
 MODELS = {
+    "words": words,
     "translator": translator,
     "bahdanau": lambda: translator("seq2seq", d_embedding=12, d_hidden=16, attention="bahdanau"),
     "sentences": lambda: encoder("none", "sentence_similarity"),
@@ -64,6 +84,8 @@ MODELS = {
     "writer": lambda: writer("gpt2", 64),
     "llama": lambda: writer("llama", 160, n_kv_heads=2, d_ff=40),
     "images": vit,
+    "bag": bag,
+    "counted": counted,
 }
 
 

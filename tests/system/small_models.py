@@ -7,6 +7,8 @@ import torch
 
 from regard import api
 from regard.cli import main
+from regard.core.batch import Batch
+from regard.core.contracts import FitEpoch
 from regard.core.search import Search
 from regard.data.text import make_tokenizer
 from regard.models import config_of, make_model
@@ -31,6 +33,17 @@ def stored(name, task, options, extra=None, tokenizer=None):
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
     return StoredModel(task, name, config, model, tokenizer, tokenizer, extra=extra or {})
+
+
+def fit_on_lines(model, tokenizer, lines):
+    """Let a model that counts read these lines as one text."""
+    ids = [tokenizer.eos, *(token for row in tokenizer.encode_batch(lines) for token in [*row, tokenizer.eos])]
+    fit_on_ids(model, ids)
+
+
+def fit_on_ids(model, ids):
+    text = torch.tensor([ids])
+    model.fit([Batch({"input_ids": text[:, :-1], "labels": text[:, 1:]}, (0,))], FitEpoch())
 
 
 @pytest.fixture(scope="module")

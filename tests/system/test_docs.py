@@ -31,6 +31,8 @@ FOLDERS = {
     "out/mnist_vit": "images",
     "out/sst2_minilm": "classes",
     "out/shakespeare_char": "writer",
+    "out/sst2_bow": "bag",
+    "out/ptb_ngram": "counted",
     "all-MiniLM-L6-v2": "sentences",
     "llama2.data": "llama",
 }
@@ -42,6 +44,7 @@ FOLDER = {
     r"regard answer ": "spans",
     r"regard (similar|embed|evaluate) ": "sentences",
     r"regard convert ": "translator",
+    r"regard (neighbours|analogy) ": "words",
     r"regard explain FOLDER picture.png": "images",
     r'regard explain FOLDER "a film': "classes",
 }

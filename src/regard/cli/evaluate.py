@@ -5,6 +5,7 @@ lowercased text, split by Moses' tokenizer for German, as many papers report it.
 metrics of its own validation, on the data that its recipe held out or, changed as for `train`, on other data:
 regard evaluate out/mnist_vit --data.validation_share 0 --data.validation.images F --data.validation.labels G.
 --suite glue: a table over SST-2, CoLA, MRPC, STS-B and RTE, for a model or for a folder with a model for each task.
+--suite words: analogies by section and WordSim-353, for word vectors.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--recipe", metavar="RECIPE.yaml", help="how to validate a model that was stored without a recipe"
     )
-    parser.add_argument("--suite", choices=("glue",), help="a table over several tasks")
-    parser.add_argument("--suite-data", metavar="FOLDER", help="the suite's data (default: $REGARD_DATA/glue)")
+    parser.add_argument("--suite", choices=("glue", "words"), help="a table over several tasks")
+    parser.add_argument(
+        "--suite-data", metavar="FOLDER", help="the suite's data (default: $REGARD_DATA/glue or word_eval)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--out", metavar="FILE", help="also write the translations")
     add_search(parser)
@@ -46,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.moses and (arguments.suite or arguments.source is None or arguments.reference is None):
         raise UsageError("--moses scores translations", remedy="Give --source and --reference with it.")
     if arguments.suite:
-        return _suite(arguments)
+        return _words(arguments) if arguments.suite == "words" else _suite(arguments)
     if arguments.source is None and arguments.reference is None:
         return _validate(arguments)
     if arguments.source is None or arguments.reference is None or arguments.rest:
@@ -107,4 +110,20 @@ def _suite(arguments: argparse.Namespace) -> int:
     for row in rows:
         scores = ", ".join(f"{name} {100 * value:.1f}" for name, value in row.scores.items())
         print(f"{row.task:6}  {row.split:5}  {row.how:10}  {row.rows:>6}  {scores}")
+    return 0
+
+
+def _words(arguments: argparse.Namespace) -> int:
+    from regard import api
+    from regard.cli._inputs import opened
+
+    rows = api.words(opened(arguments.model), arguments.suite_data)
+    if arguments.json:
+        print(json.dumps([asdict(row) for row in rows]))
+        return 0
+    width = max(len(row.test) for row in rows)
+    print(f"{'test':{width}}  {'asked':>6}  {'of':>6}  score")
+    for row in rows:
+        scores = ", ".join(f"{name} {100 * value:.1f}" for name, value in row.scores.items()) or "–"
+        print(f"{row.test:{width}}  {row.asked:>6}  {row.questions:>6}  {scores}")
     return 0

@@ -25,7 +25,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="?", help="a model folder, or a stored .trace file")
     parser.add_argument("text", nargs="*", help="the text (or an image), and a target: a translation, a second text, "
                         "or a continuation; some methods need no text")  # fmt: skip
-    parser.add_argument("--method", help="maps (default; overview for a page), effective, attribute, …: see --methods")
+    parser.add_argument("--method", help="maps (default; overview for a page; orders or words for models that "
+                        "count or add words), effective, attribute, …: see --methods")  # fmt: skip
     parser.add_argument("--methods", action="store_true", help="list the methods and their options")
     parser.add_argument(
         "--file",
@@ -68,17 +69,19 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.methods:
         return _list()
     out = api.result_file(arguments.out) if arguments.out else None
+    is_trace = str(arguments.model).endswith(".trace")
+    model: Any = None
     if arguments.method is None:
-        arguments.method = "overview" if out is not None and out.suffix == ".html" else "maps"
+        model = api.load(arguments.model) if arguments.model is not None and not is_trace else None
+        page = out is not None and out.suffix == ".html"
+        arguments.method = getattr(model, "usual_method", None) or ("overview" if page else "maps")
     method = api.find_method(arguments.method)
     options, needed = method.parsed(_pairs(arguments.given, arguments.rest)), method.looks_at
     if arguments.model is None and needed is not None:
         raise UsageError("no model was given", remedy='Give its folder and a text: regard explain MODEL "text".')
-    is_trace = str(arguments.model).endswith(".trace")
     texts, target = _inputs(arguments, is_trace)
-    model: Any = None
     if needed is not None:
-        model = api.load_trace(arguments.model) if is_trace else api.load(arguments.model)
+        model = api.load_trace(arguments.model) if is_trace else model or api.load(arguments.model)
         if not is_trace:
             _check_kind(model, texts, target)
     if out is not None and out.suffix == ".trace":

@@ -6,7 +6,8 @@ V vocabulary, P patches. `scores` are before choosing, `weights` after.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from torch import Tensor
@@ -75,11 +76,48 @@ class SamplingChooser(Chooser, Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class FitEpoch:
+    """One reading of the data: its number from 0, how many there are in all, and the recipe's `seed` and `lr`."""
+
+    number: int = 0
+    total: int = 1
+    seed: int = 1
+    lr: float = 0.0
+    say: Callable[[str], None] = lambda _: None
+    """Prints a line beside the progress bar."""
+
+
 @runtime_checkable
 class Fitted(Protocol):
-    """A model that is not trained by gradients: it reads the data once, for example to count."""
+    """A model that is not trained by gradients: it counts, or has a loop of its own.
 
-    def fit(self, batches: Iterable[Batch]) -> None: ...
+    `fit` is called for each epoch, and may read its batches more than once. It returns numbers for the log, such as a
+    mean loss. A model with `reads_in_order` gets all of the data, in order; afterwards its `config` holds the sizes
+    that were counted.
+    """
+
+    def fit(self, batches: Iterable[Batch], epoch: FitEpoch) -> Mapping[str, float]: ...
+
+
+@runtime_checkable
+class FittedInEpochs(Fitted, Protocol):
+    """A fitted model whose run writes a checkpoint after each epoch and resumes there, to the bit.
+
+    The checkpoint holds `state_dict` and what else later epochs depend on.
+    """
+
+    def fit_state(self) -> Mapping[str, Tensor]: ...
+    def load_fit_state(self, tensors: Mapping[str, Tensor]) -> None: ...
+
+
+@runtime_checkable
+class Primed(Protocol):
+    """A model that takes numbers from the training data before its first update: document frequencies, lexicon hits."""
+
+    def prime(self, batches: Iterable[Batch], words: Sequence[str]) -> None:
+        """Read the training data once; `words` are the tokens of the vocabulary."""
+        ...
 
 
 @runtime_checkable

@@ -5,7 +5,7 @@ The names are those of `transformers` (`logits`, `start_logits`, …), so that c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ class Output:
     holds all logits at once. They are computed in the mode (with or without gradients) that the model ran in.
     """
 
-    __slots__ = ("_logits", "_mode", "hidden", "log_prob", "pair_logits", "pooled")
+    __slots__ = ("_logits", "_mode", "hidden", "log_prob", "pair_logits", "pooled", "state")
 
     def __init__(
         self,
@@ -27,6 +27,7 @@ class Output:
         pooled: Tensor | None = None,
         pair_logits: Tensor | None = None,
         log_prob: Tensor | None = None,
+        state: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.hidden = hidden
         self._logits = logits
@@ -37,6 +38,8 @@ class Output:
         """Logits of whether the second sentence follows the first [B,2]: index 0 means that it does."""
         self.log_prob = log_prob
         """log p of the sampled choices (hard attention, actions); None if nothing was sampled."""
+        self.state = state
+        """A recurrent model's state after the input, from which a later call can go on."""
 
     @property
     def logits(self) -> Tensor | None:

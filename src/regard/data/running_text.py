@@ -4,8 +4,8 @@ A line end is a character like any other. A text is encoded in pieces of about t
 before a space inside a line, where every kind of tokenizer would cut too. If a tokenizer adds a space before each text,
 the piece is given without its own. So the tokens are those of the whole text, and decode to it.
 
-`documents` says where documents end: nowhere, at the end of each file, at empty lines, or at headings
-such as " = Title = " (WikiText).
+`documents` says where documents end: nowhere, at the end of each file, of each line (sentences of an n-gram model),
+at empty lines, or at headings such as " = Title = " (WikiText).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from regard.data import arrays
 from regard.data.arrays import Array
 from regard.data.text import Tokenizer
 
-Documents = Literal["none", "files", "blank_lines", "headings"]
+Documents = Literal["none", "files", "lines", "blank_lines", "headings"]
 KIND = "regard.running_text"
 _PIECE = 50_000
 _TOGETHER = 16
@@ -92,7 +92,7 @@ class RunningText:
                 if self.documents == "headings" and _HEADING.match(line):
                     yield None
                 yield line + "\n"
-                if self.documents == "blank_lines" and not line.strip():
+                if self.documents == "lines" or (self.documents == "blank_lines" and not line.strip()):
                     yield None
             if self.documents != "none":
                 yield None

@@ -1,11 +1,13 @@
-"""Tables of text: tab-separated without quoting, or comma-separated with quoting (.csv); compressed or not.
+"""Tables of text: tab-separated without quoting, comma-separated with quoting (.csv), or an object a line (.jsonl).
 
-A column is given by its number, counted from 0, or by its name if the first line holds the names.
+They may be compressed. A column is given by its number, counted from 0, or by its name if the first line holds the
+names; in objects, by its name.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +44,9 @@ def read_examples(
 
 def read_table(path: Path, columns: Sequence[Column], header: bool | None = None) -> Iterator[list[str]]:
     """Yield the requested columns of each row, in the requested order."""
+    if _kind(path) == ".jsonl":
+        yield from _objects(path, columns)
+        return
     lines = _rows(path)
     if header or (header is None and any(isinstance(column, str) for column in columns)):
         _, names = next(lines, (0, []))
@@ -65,10 +70,32 @@ def _place(path: Path, column: Column, names: Sequence[str]) -> int:
     return names.index(column)
 
 
+def _kind(path: Path) -> str:
+    """The file's suffix, without that of its compression."""
+    return next((suffix for suffix in reversed(path.suffixes) if suffix.lower() not in (".gz", ".xz")), "").lower()
+
+
+def _objects(path: Path, columns: Sequence[Column]) -> Iterator[list[str]]:
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"line {number} of {path} is no JSON", got=str(error)[:80]) from None
+        cells = [entry.get(column) if isinstance(entry, dict) else None for column in columns]
+        for column, cell in zip(columns, cells, strict=True):
+            if not isinstance(cell, str | int | float):
+                known = sorted(map(str, entry)) if isinstance(entry, dict) else []
+                raise DataError(
+                    f"line {number} of {path} has no text {column!r}", expected=f"one of {', '.join(known)}"
+                )
+        yield [str(cell) for cell in cells]
+
+
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield cells with the number of the line in which they end."""
-    kind = next((suffix for suffix in reversed(path.suffixes) if suffix.lower() not in (".gz", ".xz")), "")
-    if kind.lower() != ".csv":
+    if _kind(path) != ".csv":
         yield from ((n, line.split("\t")) for n, line in enumerate(read_lines(path), 1) if line.strip())
         return
     reader = csv.reader((line + "\n" for line in read_lines(path)), strict=True)

@@ -19,7 +19,7 @@ def chosen(trace: Trace, sites: str = "*", *, own: bool = False) -> list[Site]:
         raise UsageError(
             "this model has no attention to look at",
             got=f"a {trace.model} without attention",
-            remedy="Look at its hidden states: --method attribute, gradients or identify.",
+            remedy="Look at its hidden states (--method attribute, gradients, identify), its words, or its orders.",
         )
     matching_sites = [
         site for name, site in trace.sites.items() if fnmatch.fnmatchcase(name, sites) or name.startswith(f"{sites}.")

@@ -42,6 +42,11 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+def check_activation(name: str) -> None:
+    if name not in _ACTIVATIONS:
+        raise UnknownName("activation", name, _ACTIVATIONS)
+
+
 def activate(name: str, x: Tensor) -> Tensor:
     """φ(x), by name."""
     return _ACTIVATIONS[name](x)
@@ -54,8 +59,7 @@ class FeedForward(nn.Module):
         self, d_model: int, d_ff: int, *, activation: str = "relu", dropout: float = 0.0, bias: bool = True
     ) -> None:
         super().__init__()
-        if activation not in _ACTIVATIONS:
-            raise UnknownName("activation", activation, _ACTIVATIONS)
+        check_activation(activation)
         self.activation = activation
         self.gate = nn.Linear(d_model, d_ff, bias=bias) if activation == "swiglu" else None
         self.up = nn.Linear(d_model, d_ff, bias=bias)

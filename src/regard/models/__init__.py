@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from regard.core import lookup
 from regard.core.config import Config
-from regard.core.errors import UnknownName
+from regard.core.errors import DataError, UnknownName
 
 
 def config_of(
@@ -49,8 +49,17 @@ def writes(name: str, config: Config) -> bool:
 
 
 def reads_cls(name: str) -> bool:
-    """Whether texts for this model get [CLS] and [SEP]: true for models that cannot generate text."""
-    return not hasattr(lookup.find(__name__, name), "step")
+    """Whether texts for this model get [CLS] and [SEP]: as it says, or else if it cannot generate text."""
+    model_class = lookup.find(__name__, name)
+    return bool(getattr(model_class, "reads_cls", not hasattr(model_class, "step")))
+
+
+def check_words(name: str, texts: Iterable[str]) -> None:
+    """Refuse an empty text for a model that is nothing without words, such as a bag of them."""
+    if getattr(lookup.find(__name__, name), "needs_words", False):
+        for number, text in enumerate(texts, 1):
+            if not text.strip():
+                raise DataError(f"text {number} is empty", expected="at least one word", remedy="Remove it.")
 
 
 class _SkipInitialization(TorchFunctionMode):

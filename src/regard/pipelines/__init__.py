@@ -35,7 +35,9 @@ def verbs() -> dict[str, str]:
 
 def card(stored: StoredModel) -> str:
     """A default model card, if nobody wrote one."""
-    count = sum(parameter.numel() for parameter in stored.model.parameters())
+    model = stored.model
+    counted = list(model.parameters()) or model.buffers()  # a model that counts has no parameters to train
+    count = sum(tensor.numel() for tensor in counted)
     return (
         f"# {stored.task} model\n\nA `{stored.name}` with {count:,} parameters, trained with regard "
         f"{VERSION}.\n\nUse it: `{pipeline_of(stored.task).usage}`\n"

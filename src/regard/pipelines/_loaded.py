@@ -15,7 +15,7 @@ from regard.data.text import Tokenizer
 from regard.data.text.layout import layout
 from regard.data.text.rows import named
 from regard.explain import Subject, explain
-from regard.models import reads_cls
+from regard.models import check_words, reads_cls
 from regard.pipelines import _subjects as subjects
 from regard.pipelines._classes import distinct
 from regard.pipelines._engines import Engines
@@ -93,6 +93,11 @@ class Loaded(Engines):
         real = inputs["attention_mask"].bool()
         return subjects.token_answer(self, output.logits.argmax(-1).masked_fill(~real, subjects.NOT_ASKED))
 
+    @property
+    def usual_method(self) -> str | None:
+        """The method that explains a model of this kind, if that is not the usual one for attention."""
+        return getattr(self.model, "usual_method", None)
+
     def answer_label(self, number: int) -> str:
         """The meaning of one of the model's logits."""
         listed = self.stored.extra.get("labels")
@@ -135,6 +140,7 @@ class TextEncoder(Loaded):
     ) -> Iterator[tuple[list[int], dict[str, torch.Tensor], Output]]:
         """Run the model in batches of texts of similar length; yield their indices, the inputs, the output."""
         check_texts(texts)
+        check_words(self.stored.name, texts)
         lengths = [len(text) for text in texts]
         order = sorted(range(len(texts)), key=lengths.__getitem__)
         model = self.runner(sum(lengths) // _CHARACTERS)

@@ -103,14 +103,14 @@ def reader_subject(loaded: TextEncoder, texts: Texts, others: Texts | None = Non
         loaded.stored.task,
         model,
         inputs,
-        {"input": labels},
+        {"input": labels, **{side: [[side]] * len(rows) for side in getattr(model, "whole_sides", ())}},
         score,
         goal,
         {"input": inputs["input_ids"]},
         answer,
-        model.head_logits,
+        getattr(model, "head_logits", None),
         loaded.answer_label,
-        model.embedding.weight.detach(),
+        _table(model),
         untrained=untrained(loaded, lambda other: reader_subject(other, texts, others)),  # type: ignore[arg-type]
         texts=_with_seconds(rows, seconds),
     )
@@ -151,9 +151,9 @@ def writer_subject(loaded: LanguageModelPipeline, texts: Texts, targets: Texts |
         {"wanted": wanted},
         {"input": ids},
         answer,
-        loaded.model.head_logits,
+        getattr(loaded.model, "head_logits", None),
         lambda token: loaded.tokenizer.tokens([token])[0],
-        loaded.model.embedding.weight.detach(),
+        _table(loaded.model),
         untrained=untrained(loaded, lambda other: writer_subject(other, texts, targets)),  # type: ignore[arg-type]
         texts=_with_seconds(rows, seconds),
     )
@@ -230,6 +230,12 @@ def _with_seconds(texts: Sequence[str], seconds: Sequence[str] | None) -> list[s
     if seconds is None or len(seconds) != len(texts):
         return list(texts)
     return [f"{first} / {second}" for first, second in zip(texts, seconds, strict=True)]
+
+
+def _table(model: Any) -> Tensor | None:
+    """The vectors of all tokens; None for a model without them, such as one that counts."""
+    embedding = getattr(model, "embedding", None)
+    return None if embedding is None else embedding.weight.detach()
 
 
 def _real(inputs: Mapping[str, Tensor]) -> list[tuple[Tensor, Tensor]]:

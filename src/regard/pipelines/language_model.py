@@ -141,11 +141,15 @@ class LanguageModelPipeline(Loaded):
                 got=f"{len(ids)} token" + "s" * (len(ids) != 1),
                 expected="2 or more, as the first is not predicted",
             )
-        context = context or getattr(self.model, "longest", None) or self.config.max_len
+        longest: Any = getattr(self.model, "longest", None) or getattr(self.config, "max_len", len(ids))
+        context = int(context or longest)
         losses = []
         with torch.inference_mode():
             for start in range(0, len(ids) - 1, context):
                 part = ids[start : start + context + 1]
+                if hasattr(self.model, "label_log_probs"):
+                    losses.append(-self.model.label_log_probs(part[None, :-1], part[None, 1:])[0])
+                    continue
                 logits = self.model(part[None, :-1]).logits[0].float()
                 losses.append(torch.nn.functional.cross_entropy(logits, part[1:], reduction="none"))
         return float(torch.cat(losses).double().mean().exp())

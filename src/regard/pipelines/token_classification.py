@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from regard.models import reads_cls
 from regard.pipelines._classes import Classified, class_names, classified, probabilities
 from regard.pipelines._verbs import verb
 from regard.pipelines.sentence_similarity import SentenceSimilarityPipeline
@@ -17,13 +18,13 @@ class TokenClassificationPipeline(SentenceSimilarityPipeline):
         """The tokens of each text with their classes."""
         results: dict[int, list[tuple[str, Classified]]] = {}
         extra = self.stored.extra
-        names = class_names(extra, self.config.n_labels)
+        names, cls = class_names(extra, self.config.n_labels), int(reads_cls(self.stored.name))
         for places, inputs, output in self.outputs(texts, rows=rows):
             assert output.logits is not None
             shares = probabilities(output.logits, extra)
             for row, place in enumerate(places):
-                real = int(inputs["attention_mask"][row].sum())
-                labels = self.tokenizer.tokens(inputs["input_ids"][row, 1 : real - 1].tolist())
-                scored = [classified(names, token, extra) for token in shares[row, 1 : real - 1].tolist()]
+                last = int(inputs["attention_mask"][row].sum()) - cls
+                labels = self.tokenizer.tokens(inputs["input_ids"][row, cls:last].tolist())
+                scored = [classified(names, token, extra) for token in shares[row, cls:last].tolist()]
                 results[place] = list(zip(labels, scored, strict=True))
         return [results[place] for place in range(len(texts))]

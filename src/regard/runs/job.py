@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from torch import nn
 
 from regard.core import lookup
 from regard.core.config import Config
+from regard.core.contracts import Fitted, Primed
 from regard.core.directions import Direction
 from regard.core.errors import ConfigError
 from regard.core.measured import Measured
@@ -25,6 +27,7 @@ from regard.evaluation.evaluators import directions_of, evaluators_for, make_eva
 from regard.evaluation.held_out import HeldOut
 from regard.models import config_of
 from regard.pipelines import card
+from regard.runs.embeddings import use_embeddings
 from regard.runs.recipe import Recipe
 from regard.runs.setup import ClsSetup, Say, Setup, TokenizerConfig
 from regard.store import StoredModel
@@ -48,6 +51,10 @@ class Prepared:
     direction: Direction
     """Whether `training.metric` should be high or low."""
     stored: Callable[[nn.Module], StoredModel]
+    prime: Callable[[nn.Module], None]
+    """Give a new model what it takes from the training data before the first update."""
+    initialise: Callable[[nn.Module], list[str]]
+    """Fill a new model's embeddings with word vectors, if the recipe names some; lines that say so."""
 
 
 class Job:
@@ -81,7 +88,7 @@ class Job:
             made = StoredModel(
                 self.recipe.task,
                 setup.model_name,
-                config,
+                cast(Config, model.config) if isinstance(model, Fitted) else config,  # what was counted sets sizes
                 model,
                 setup.tokenizer,
                 setup.target_tokenizer,
@@ -95,11 +102,25 @@ class Job:
             setup.model_name,
             config,
             self.task,
-            lambda model: setup.experience(model) or setup.batches(train, shuffle=True),
+            lambda model: (
+                setup.experience(model) or setup.batches(train, shuffle=not getattr(model, "reads_in_order", False))
+            ),
             None if not setup.validates else lambda model: self._validate(model, held_out, stored, show),
             self.directions[self.recipe.training.metric],
             stored,
+            lambda model: self._prime(model, train),
+            self._initialise,
         )
+
+    def _initialise(self, model: nn.Module) -> list[str]:
+        wanted = self.recipe.model.embeddings
+        return (
+            [] if wanted is None else use_embeddings(model, self.setup.tokenizer, self.setup.target_tokenizer, wanted)
+        )
+
+    def _prime(self, model: nn.Module, train: Any) -> None:
+        if isinstance(model, Primed) and self.setup.tokenizer is not None:
+            model.prime(self.setup.batches(train, shuffle=False).epoch(0), self.setup.tokenizer.pieces())
 
     def _validate(
         self, model: nn.Module, held_out: Any, stored: Callable[[nn.Module], StoredModel], show: Say | None
@@ -141,7 +162,8 @@ class Job:
 
     def _max_len(self) -> dict[str, int]:
         needed = self.setup.needed_length()
-        given = self.start is not None or "max_len" in self.recipe.model.options
+        fields = lookup.find(MODELS, self.setup.model_name).Config.model_fields
+        given = self.start is not None or "max_len" in self.recipe.model.options or "max_len" not in fields
         return {} if needed is None or given or not needed.sets_max_len else {"max_len": needed.tokens}
 
     def _check_length(self, config: Config) -> None:
@@ -180,14 +202,20 @@ class Job:
             place = folder / ("tokenizer.json" if side == "source" else f"{side}_tokenizer.json")
             if not place.exists():
                 # The tokenizer library reads the texts in another thread.
-                self._learn(here(read_texts())).save(place)
+                self._learn(here(chain(read_texts(), self._model_words()))).save(place)
             made[side] = Tokenizer.load(place)
         first = next(iter(made.values()))
         return made.get("source", first), made.get("target", first)
 
+    def _model_words(self) -> list[str]:
+        """The words that the model must know whether the texts hold them or not, such as those of a lexicon."""
+        known = getattr(lookup.find(MODELS, self.setup.model_name), "needed_words", None)
+        return [] if known is None else known(self.recipe.model.options)
+
     def _learn(self, texts: Any) -> Tokenizer:
         wanted: TokenizerConfig = self.setup.data.tokenizer  # type: ignore[attr-defined]
         options: dict[str, Any] = wanted.model_dump(include={"vocab_size", "lowercase"})
+        options["min_count"] = wanted.min_count
         if wanted.split_digits:
             options["split_digits"] = True
         if self.setup.special_tokens is not None:

@@ -21,6 +21,9 @@ class ModelChoice(Config):
     size: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     start: str | None = Field(None, description="a model folder whose weights and vocabulary to start from")
+    embeddings: str | dict[str, str] | None = Field(
+        None, description="word vectors for the table of the inputs, or by table: {source_embedding: PATH}"
+    )
 
 
 class Recipe(Config):

@@ -23,6 +23,7 @@ from regard.core.directions import better
 from regard.core.errors import ConfigError, DataError, WeightsError
 from regard.core.paths import expand_path, relative_to
 from regard.models import make_model
+from regard.runs.embeddings import embedding_paths
 from regard.runs.job import Job, Prepared
 from regard.runs.leftovers import sweep
 from regard.runs.lock import locked
@@ -34,6 +35,7 @@ from regard.training import checkpoint
 from regard.training.averaging import average_checkpoints
 from regard.training.distributed import join_world
 from regard.training.engine import Engine
+from regard.training.fitting import fit_model
 from regard.training.progress import Progress
 
 # A resumed run may change how long it trains and how often it reports, but not what it computes.
@@ -81,6 +83,10 @@ class Run:
         model = make_model(prepared.model_name, prepared.config)
         if start is not None:
             self._say(take_over(model, start))
+        else:
+            prepared.prime(model)
+        for line in prepared.initialise(model):
+            self._say(line)
         if not isinstance(model, Fitted):
             self._descend(model, prepared)
         elif self.world.first:
@@ -89,9 +95,8 @@ class Run:
         return self.out
 
     def _fit(self, model: nn.Module, prepared: Prepared) -> None:
-        """Fit a model that is not trained by gradients: it reads the data once."""
-        assert isinstance(model, Fitted)
-        model.fit(prepared.batches(model).epoch(0))
+        """Fit a model that is not trained by gradients."""
+        fit_model(model, prepared.batches(model), self.recipe.training, self.out, quiet=self.quiet)
         if prepared.validate is not None:
             numbers = prepared.validate(model.eval())
             self._say("  ".join(f"validation_{name} {value:.4g}" for name, value in numbers.items()))
@@ -149,7 +154,7 @@ class Run:
 
     def _check_files(self, files: Sequence[Path]) -> None:
         """If the contents of the data files have changed, prepare the data again, or refuse to resume."""
-        paths = [*files, *_parts(self.recipe.model.start)]
+        paths = [*files, *_parts(self.recipe.model.start), *_vector_files(self.recipe)]
         sums = json.dumps({str(path): manifest.digest(path) for path in paths if path.is_file()}, indent=1)
         known = self.out / "data" / "inputs.json"
         # Moved files count as the same files.
@@ -239,6 +244,15 @@ def _may_change(recipe: Recipe) -> set[str]:
     if recipe.training.average > 1:  # without validation, the regular checkpoints are averaged
         fixed.add("training.checkpoint_every")
     return _MAY_CHANGE - fixed
+
+
+def _vector_files(recipe: Recipe) -> list[Path]:
+    """The files of word vectors to start from."""
+    return [part for path in embedding_paths(recipe.model.embeddings) for part in _vector_parts(path)]
+
+
+def _vector_parts(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(part for part in path.glob("*") if part.is_file())
 
 
 def _parts(start: str | None) -> list[Path]:

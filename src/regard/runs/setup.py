@@ -34,6 +34,7 @@ class TokenizerConfig(Config):
     kind: str = "bpe"
     vocab_size: int = Field(8000, gt=4)
     lowercase: bool = False
+    min_count: int | None = Field(None, gt=0, description="rarer words (pairs, for bpe) are left out; None: as usual")
     split_digits: bool = Field(False, description="for bpe: every digit is a token")
 
 

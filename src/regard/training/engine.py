@@ -40,7 +40,7 @@ from regard.training.moving_average import PREFIX, MovingAverage
 from regard.training.optim import make_optimizer, restore_state, state_tensors
 from regard.training.progress import Progress
 from regard.training.schedule import learning_rate
-from regard.training.trained import Data, Task, Trained
+from regard.training.trained import Carries, Data, Task, Trained
 
 Validate = Callable[[nn.Module], dict[str, float]]
 
@@ -68,6 +68,8 @@ class Engine:
         self.model, self.task, self.data, self.config, self.folder = model, task, data, config, folder
         self.validate, self.direction, self.on_best, self.quiet = validate, direction, on_best, quiet
         self.world, self.device = world or World(), HOST
+        if self.world.size > 1 and isinstance(task, Carries) and task.carry:
+            raise UsageError("a state that is carried from batch to batch needs one process", got=self.world.size)
         self.progress = Progress()
         self.average = MovingAverage(config.ema)
         self._written = -1
@@ -252,6 +254,8 @@ class Engine:
         check_weights(self.model, self.progress.step)
         training = {f"optimizer/{name}": tensor for name, tensor in state_tensors(self.optimizer, self.model).items()}
         training |= {f"{PREFIX}{name}": tensor for name, tensor in self.average.tensors.items()}
+        if isinstance(self.task, Carries):
+            training |= {f"carried/{name}": tensor for name, tensor in self.task.carried().items()}
         for rank, generator in enumerate(self.world.all_of(torch.get_rng_state())):
             training[_generator(rank)] = generator
         self._written = self.progress.step
@@ -269,12 +273,14 @@ class Engine:
             return
         known = {field.name for field in fields(Progress)}
         self.progress = Progress(**{name: value for name, value in saved.state.items() if name in known})
-        parts: dict[str, dict[str, Tensor]] = {"optimizer": {}, "average": {}, "generator": {}}
+        parts: dict[str, dict[str, Tensor]] = {"optimizer": {}, "average": {}, "generator": {}, "carried": {}}
         for name, tensor in saved.training.items():
             kind, _, rest = name.partition("/")
             parts[kind][rest] = tensor.clone()
         restore_state(self.optimizer, self.model, parts["optimizer"])
         self.average.tensors, generators = parts["average"], parts["generator"]
+        if isinstance(self.task, Carries):
+            self.task.load_carried(parts["carried"])
         if len(generators) != self.world.size:
             warn(f"the run had {len(generators)} processes and now has {self.world.size}: it resumes, not bit for bit")
         torch.set_rng_state(generators.get(_generator(self.world.rank).partition("/")[2], generators[""]))

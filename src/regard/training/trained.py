@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -17,6 +17,16 @@ class Task(Protocol):
     def unit(self) -> str: ...
     def count(self, batch: Batch) -> int: ...
     def loss(self, model: Any, batch: Batch) -> Tensor: ...
+
+
+@runtime_checkable
+class Carries(Protocol):
+    """A task that may carry something from batch to batch (`carry`); checkpoints hold it."""
+
+    carry: bool
+
+    def carried(self) -> Mapping[str, Tensor]: ...
+    def load_carried(self, tensors: Mapping[str, Tensor]) -> None: ...
 
 
 class Data(Protocol):

@@ -23,7 +23,8 @@ import torch
 from regard.views import colours
 from regard.views.labels import format_number, visible, visible_line
 from regard.views.packed import EXACT, pack, thumbnails
-from regard.views.result import Curves, Heads, Matrix, Panel, Result, Table, Words, plain
+from regard.views.points import points_svg
+from regard.views.result import Curves, Heads, Matrix, Panel, Points, Result, Table, Words, plain
 
 SCRIPTS = ("drawing.js", "matrix.js", "words.js", "curves.js", "weights.js", "explorer.js", "page.js")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -107,8 +108,8 @@ def _escaped(text: str) -> str:
 
 def _panel_data(panel: Panel) -> dict[str, Any]:
     """A panel for the scripts, with visible labels."""
-    if isinstance(panel, Table):
-        return {"kind": "table", "name": visible_line(panel.name)}  # the table is in the page already
+    if isinstance(panel, Table | Points):  # these are in the page already
+        return {"kind": "table", "name": visible_line(panel.name)}
     shown = panel.as_dict() | {"name": visible_line(panel.name), "note": visible_line(panel.note)}
     if isinstance(panel, Matrix):
         return shown | {"rows": [visible(x) for x in panel.rows], "columns": [visible(x) for x in panel.columns]}
@@ -125,6 +126,8 @@ def _section(number: int, panel: Panel) -> str:
     body = ""
     if isinstance(panel, Table):
         body = _table(panel)
+    elif isinstance(panel, Points):
+        body = points_svg(panel)
     elif isinstance(panel, Words):
         words = " ".join(f"<bdi>{html.escape(visible(label))}</bdi>" for label in panel.labels)
         body = f'<p class="words" dir="auto">{words}</p>'

@@ -16,7 +16,8 @@ import torch
 from regard.core.errors import UsageError
 from regard.views.colours import DIVERGING, Colour, colour_at, fraction, is_dark, limits
 from regard.views.labels import format_number, visible
-from regard.views.result import Curves, Heads, Matrix, Panel, Result, Table, Words
+from regard.views.points import draw_points
+from regard.views.result import Curves, Heads, Matrix, Panel, Points, Result, Table, Words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,6 +88,8 @@ def _height(panel: Panel) -> float:
         return 1.6 + max(0.24 * len(panel.rows), 0.5) if len(panel.rows) <= _LABELS else 8.0
     if isinstance(panel, Curves):
         return 3.4 + 0.12 * len(panel.series)
+    if isinstance(panel, Points):
+        return 5.5
     if isinstance(panel, Table):
         return 0.7 + 0.24 * (len(panel.rows) + 1)
     return 0.9 + 0.3 * len(_wrapped_words(panel))
@@ -101,6 +104,8 @@ def _draw(figure: Figure, place: SubplotSpec, panel: Panel) -> None:
         _draw_curves(axes, panel)
     elif isinstance(panel, Table):
         _draw_table(axes, panel)
+    elif isinstance(panel, Points):
+        draw_points(axes, panel)
     else:
         _draw_words(axes, panel)
 

@@ -103,7 +103,25 @@ class Words:
         return {"kind": "words"} | {name: plain(getattr(self, name)) for name in fields}
 
 
-Panel = Matrix | Curves | Table | Words
+@dataclass(frozen=True)
+class Points:
+    """Named points (x, y, label) in a plane, on the same scale in both directions."""
+
+    name: str
+    x: str
+    y: str
+    points: list[tuple[float, float, str]]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        _tuples(self.name, self.points, 3, "(x, y, label)")
+
+    def as_dict(self) -> dict[str, Any]:
+        fields = ("name", "x", "y", "points", "note")
+        return {"kind": "points"} | {name: plain(getattr(self, name)) for name in fields}
+
+
+Panel = Matrix | Curves | Table | Words | Points
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,8 @@ from rich.text import Text
 
 from regard.views.colours import DIVERGING_DARK, SEQUENTIAL, colour_at, fraction, is_dark, limits
 from regard.views.labels import format_number, visible, visible_line
-from regard.views.result import Curves, Heads, Matrix, Panel, Result, Table, Words
+from regard.views.points import points_table
+from regard.views.result import Curves, Heads, Matrix, Panel, Points, Result, Table, Words
 
 ROWS, COLUMNS, LINES = 40, 120, 120  # larger matrices are cut
 _SHADES = " ░▒▓█"
@@ -58,6 +59,8 @@ def _panel(panel: Panel, width: int) -> list[RenderableType]:
         return _curves(panel, width)
     if isinstance(panel, Table):
         return _table(panel, width)
+    if isinstance(panel, Points):
+        return _table(points_table(panel), width)
     return _words(panel)
 
 

@@ -167,6 +167,20 @@ class Tokenizer:
         pieces = [str(self._inner.id_to_token(i) or "") for i in self._known(ids)]
         return [_visible(_bytes.text(piece) if self._bytes else piece) for piece in pieces]
 
+    def pieces(self) -> list[str]:
+        """The spelling of every id, as it is in the vocabulary; "" for an id without a token."""
+        spellings = [""] * self.vocab_size
+        for piece, number in self._inner.get_vocab().items():
+            if number < self.vocab_size:
+                spellings[number] = piece
+        return spellings
+
+    def whole_words(self) -> dict[int, str]:
+        """The ids of tokens that are a whole word, without the marks of words, or begin one; no special tokens."""
+        special = self._special_ids | {self.specials.unk}
+        spelt = ((number, self._word_marks.begun(piece)) for number, piece in enumerate(self.pieces()))
+        return {number: word for number, word in spelt if word and number not in special}
+
     def words(self, ids: Sequence[int]) -> list[tuple[str, list[int]]]:
         """The words that the ids form: the text of each and the indices of its tokens, in order."""
         known, labels = self._known(ids), self.tokens(ids)

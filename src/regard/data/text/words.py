@@ -52,6 +52,17 @@ class WordMarks:
         state = json.loads(decoder.__getstate__()) if decoder is not None else None
         return cls(spaces=_SPACE in json.dumps(state, ensure_ascii=False))
 
+    def begun(self, piece: str) -> str | None:
+        """The text of a piece that begins a word (that is a word, if pieces say where words end); None of others."""
+        if self.inside:
+            return None if piece.startswith(self.inside) else piece
+        if self.after:
+            return piece.removesuffix(self.after) if piece.endswith(self.after) else None
+        if not self.spaces:
+            return piece
+        text = _bytes.text(piece) if self.in_bytes else piece.replace(_SPACE, " ")
+        return text[1:] if text.startswith(" ") else None
+
     def groups(self, pieces: Sequence[str]) -> list[list[int]]:
         """The token indices of each word, in order."""
         if self.inside:

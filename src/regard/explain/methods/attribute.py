@@ -85,6 +85,7 @@ def attributed(
 ) -> Moved:
     """Squared Jacobian norms of one layer's states with respect to the input vectors."""
     entry = inputs or input_of(trace, layer)
+    _check_vectors(trace)
     if entry not in trace.hidden:
         raise UnknownName("input", entry, [name for name in trace.hidden if name.endswith(".input")])
     order = list(trace.hidden)
@@ -95,6 +96,15 @@ def attributed(
         trace.live(), row, trace.hidden, layer=layer, inputs=entry, lengths=lengths, probes=probes, seed=seed,
         plain=plain, known=known,
     )  # fmt: skip
+
+
+def _check_vectors(trace: Trace) -> None:
+    if not any(name.endswith(".input") for name in trace.hidden):
+        raise UsageError(
+            "this model has no input vectors to attribute to",
+            got=f"a {trace.model}",
+            remedy="An n-gram model is explained by --method orders.",
+        )
 
 
 def labels_of(trace: Trace, name: str, row: int) -> list[str]:
@@ -114,7 +124,7 @@ def _of_states(trace: Trace, by_layer: Mapping[str, Moved], inputs: str | None, 
         if attribution.error is not None:
             data[layer]["squared_norms"] = attribution.squares.tolist()
             data[layer]["standard_errors"] = attribution.error.tolist()
-        if layer.split(".")[0] == entry.split(".")[0]:
+        if layer.split(".")[0] == entry.split(".")[0] and len(rows) == len(columns):
             own = shares.diagonal()
             data[layer]["self_contribution"] = float(own.mean())
             data[layer]["not_main"] = float((shares.argmax(1) != torch.arange(len(rows))).double().mean())
@@ -169,13 +179,7 @@ def _of_answer(trace: Trace, how: str, row: int, steps: int, baseline: str) -> R
         raise UnknownName("baseline", baseline, ("zero", "mean"))
     if steps < 1:
         raise UsageError("steps must be positive", got=steps, expected="1 or more")
-    subject = trace.live()
-    entries = {name: x[row] for name, x in trace.hidden.items() if name.endswith(".input")}
-    bases = {name: _base(x, baseline, len(labels_of(trace, name, row))) for name, x in entries.items()}
-    ways = {"gradient": _gradient, "integrated": _integrated, "occlusion": _occlusion}
-    parts = ways[how](subject, row, entries, bases, steps)
-    with torch.no_grad():
-        whole, empty = (float(_scores(subject, row, {k: v[None] for k, v in at.items()})[0]) for at in (entries, bases))
+    parts, whole, empty = answer_parts(trace, how=how, row=row, steps=steps, baseline=baseline)
     panels: list[Panel] = []
     note = "above zero: evidence for the answer; below: against it"
     data: dict[str, Any] = {"how": how, "score": whole, "score_of_baseline": empty, "output": trace.output}
@@ -197,6 +201,21 @@ def _of_answer(trace: Trace, how: str, row: int, steps: int, baseline: str) -> R
             statements.append(f"This error is large: use more than {steps} steps (--steps).")
     title = f"Attribution of the answer of {trace.model}: {looked_at(trace, row)}"
     return Result("attribute", title, panels, statements, data)
+
+
+def answer_parts(
+    trace: Trace, *, how: str = "integrated", row: int = 0, steps: int = 64, baseline: str = "zero"
+) -> tuple[dict[str, Tensor], float, float]:
+    """What each input vector gives to the answer's score, by input [T]; the score, and that of the baseline."""
+    subject = trace.live()
+    _check_vectors(trace)
+    entries = {name: x[row] for name, x in trace.hidden.items() if name.endswith(".input")}
+    bases = {name: _base(x, baseline, len(labels_of(trace, name, row))) for name, x in entries.items()}
+    ways = {"gradient": _gradient, "integrated": _integrated, "occlusion": _occlusion}
+    parts = ways[how](subject, row, entries, bases, steps)
+    with torch.no_grad():
+        whole, empty = (float(_scores(subject, row, {k: v[None] for k, v in at.items()})[0]) for at in (entries, bases))
+    return parts, whole, empty
 
 
 def _base(x: Tensor, baseline: str, length: int) -> Tensor:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+
+from pydantic import Field
 
 from regard.core.config import Config
 from regard.core.paths import expand_path
@@ -14,19 +17,27 @@ WORDPIECE = TokenizerConfig(kind="wordpiece", lowercase=True)
 
 
 class LabelledFile(Config):
-    """A table (.tsv, .csv, compressed or not) and its columns, by name or by number from 0."""
+    """A table (.tsv, .csv, .jsonl, compressed or not) and its columns, by name or by number from 0."""
 
     file: str
     text: str | int = 0
     other: str | int | None = None
     label: str | int | None = 1
     header: bool | None = None
+    mail: bool = Field(False, description="texts are letters: what stands before the first blank line is left out")
 
     def path(self) -> Path:
         return expand_path(self.file)
 
     def examples(self) -> list[Example]:
-        return read_examples(self.path(), text=self.text, other=self.other, label=self.label, header=self.header)
+        read = read_examples(self.path(), text=self.text, other=self.other, label=self.label, header=self.header)
+        return [replace(example, text=_body(example.text)) for example in read] if self.mail else read
+
+
+def _body(text: str) -> str:
+    """A letter without the lines of its header; one that is nothing but a header stays as it is."""
+    body = text.partition("\n\n")[2]
+    return body if body.strip() else text
 
 
 def all_texts(examples: Sequence[Example]) -> list[str]:

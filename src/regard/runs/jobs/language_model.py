@@ -9,14 +9,19 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from regard.core import lookup
 from regard.core.config import Config
+from regard.core.errors import ConfigError
 from regard.data import arrays, running_text
 from regard.data.running_text import Documents, RunningText, TokenText, encode_text
+from regard.data.streams import Streams
 from regard.data.windows import Windows
 from regard.evaluation.evaluators import Evaluator, make_evaluator
 from regard.runs.jobs._files import Files, paths, rows_per_batch
 from regard.runs.setup import NeededLength, Say, Setup, TokenizerConfig
 from regard.tasks.language_model import LanguageModel
+
+_HELD_OUT = 1024
 
 
 class LanguageModelData(Config):
@@ -25,6 +30,9 @@ class LanguageModelData(Config):
     validation_share: float = Field(0.0, ge=0, lt=1, description="or this share of the training text, from its end")
     tokenizer: TokenizerConfig = TokenizerConfig()
     context: int = Field(256, gt=0, description="tokens that the model sees at once")
+    streams: int | None = Field(
+        None, gt=0, description="read the text in so many streams at once, for a recurrent model that carries its state"
+    )
     documents: Documents = Field("none", description="where a document ends and </s> is added")
 
     @model_validator(mode="after")
@@ -45,7 +53,14 @@ class LanguageModelJob(Setup):
     data: LanguageModelData
 
     def task(self) -> LanguageModel:
-        return LanguageModel(label_smoothing=self.recipe.training.label_smoothing)
+        carry = self.data.streams is not None
+        if carry and not getattr(lookup.find("regard.models", self.model_name), "carries", False):
+            raise ConfigError(
+                "data.streams needs a model that carries its state",
+                got=self.model_name,
+                expected="a recurrent one: rnn",
+            )
+        return LanguageModel(label_smoothing=self.recipe.training.label_smoothing, carry=carry)
 
     def files(self) -> list[Path]:
         return [*paths(self.data.train), *paths(self.data.validation)]
@@ -71,8 +86,12 @@ class LanguageModelJob(Setup):
         self._held_out = self._encoded(held_out, folder / "validation", say) if self.validates else None
         return train, self._held_out
 
-    def batches(self, examples: TokenText, *, shuffle: bool) -> Windows:
+    def batches(self, examples: TokenText, *, shuffle: bool) -> Windows | Streams:
         training, context = self.recipe.training, self.data.context
+        if self.data.streams is not None:
+            # Held-out text is read as one stream, so that every token but the first is predicted from all before it.
+            streams, context = (self.data.streams, context) if shuffle else (1, _HELD_OUT)
+            return Streams(examples.tokens, context=context, streams=streams)
         rows = rows_per_batch(training, context)
         return Windows(examples.tokens, context=context, rows=rows, seed=training.seed, shuffle=shuffle)
 

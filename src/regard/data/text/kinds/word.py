@@ -13,6 +13,16 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from regard.data.text._library import SPECIALS, UNK, check_sizes, fit, normaliser
 
 
+def known_words(words: Iterable[str]) -> Tokenizer:
+    """A tokenizer of given words, in their order after the special tokens; repetitions are left out."""
+    tokenizer = Tokenizer(
+        models.WordLevel({word: n for n, word in enumerate(dict.fromkeys([*SPECIALS, *words]))}, unk_token=UNK)
+    )
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normaliser(False), pre_tokenizers.WhitespaceSplit()
+    tokenizer.add_special_tokens(list(SPECIALS))
+    return tokenizer
+
+
 class Word:
     """At most `vocab_size` tokens, special tokens included, and only words seen at least `min_count` times."""
 

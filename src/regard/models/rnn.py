@@ -1,0 +1,221 @@
+"""Recurrent networks on their own: language models, classifiers, taggers.
+
+    x_t = E[w_t]        h_t^l = cell(D(h_t^{l−1}), h_{t−1}^l),  h_t^0 = x_t        logits = W D(h_t^L) + b
+
+E is `embedding`, the cells (Elman, GRU, LSTM: equations in `layers/recurrent.py`) are `layers`, one a layer; W, b are
+`output`; with `tie` W = E (Press and Wolf 2017), so that `d_hidden` must be `d_embedding`. The head says what is
+read: `tokens` predicts the next word at each step (many-to-many), `classes` the class of the text from the last state
+(many-to-one; of both directions, if there are two), `token_classes` a class for each word.
+
+Dropout D acts between layers, on the embeddings and on the last states, never from step to step (Zaremba et al. 2014).
+With `variational` one mask a sequence serves all its steps, and thins h_{t−1} too (Gal and Ghahramani 2016); the cells
+then run step by step, which is slower. In a GRU that mask also thins the part of h_{t−1} that stays.
+
+As a language model it reads running text in streams (`data.streams`): the state after a batch is where the next begins,
+and gradients end there (truncated backpropagation through time).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from regard.core import taps
+from regard.core.config import Config
+from regard.core.output import Output
+from regard.core.state import State
+from regard.layers.dropout import Dropout
+from regard.layers.embedding import TiedOutput, TokenEmbedding
+from regard.layers.recurrent import Recurrent, RecurrentState
+
+_TASKS = {"tokens": "language_model", "classes": "classification", "token_classes": "token_classification"}
+
+
+class RnnConfig(Config):
+    vocab_size: int = Field(gt=0)
+    cell: Literal["elman", "gru", "lstm"] = "lstm"
+    d_embedding: int = Field(200, gt=0)
+    d_hidden: int = Field(200, gt=0)
+    n_layers: int = Field(2, gt=0)
+    bidirectional: bool = False
+    dropout: float = Field(0.0, ge=0, lt=1)
+    variational: bool = Field(False, description="one dropout mask for all steps, also from step to step")
+    tie: bool = Field(False, description="the output layer is the transposed embedding")
+    spread: float = Field(0.0, ge=0, description="all weights start uniform in ± this, as in Zaremba et al.; 0: usual")
+    head: Literal["tokens", "classes", "token_classes"] = "tokens"
+    n_labels: int = Field(2, gt=0)
+    max_len: int = Field(2048, gt=0, description="tokens of a text to classify; a language model has no limit")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.bidirectional and self.head == "tokens":
+            raise ValueError("a bidirectional network cannot predict the next word: it has seen it")
+        if self.tie and self.head == "tokens" and self.d_hidden != self.d_embedding:
+            raise ValueError("with tie, d_hidden must be d_embedding")
+        return self
+
+
+# Zaremba et al. 2014, with 10,000 words of the Penn Treebank.
+SIZES: dict[str, dict[str, Any]] = {
+    "small": {"d_embedding": 200, "d_hidden": 200, "n_layers": 2, "spread": 0.1},
+    "medium": {"d_embedding": 650, "d_hidden": 650, "n_layers": 2, "spread": 0.05, "dropout": 0.5},
+    "large": {"d_embedding": 1500, "d_hidden": 1500, "n_layers": 2, "spread": 0.04, "dropout": 0.65},
+}
+
+
+class Rnn(nn.Module):
+    Config = RnnConfig
+    SIZES = SIZES
+    coverage_site: str | None = None
+    carries: ClassVar[bool] = True
+    """Its language model can go on from the state of an earlier call."""
+    reads_cls: ClassVar[bool] = False
+
+    @staticmethod
+    def task_of(config: RnnConfig) -> str:
+        return _TASKS[config.head]
+
+    def __init__(self, config: RnnConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.longest: int | None = None
+        self.embedding = TokenEmbedding(config.vocab_size, config.d_embedding)
+        self.dropout = Dropout(config.dropout)
+        directions = 1 + config.bidirectional
+        widths = [config.d_embedding, *[config.d_hidden * directions] * (config.n_layers - 1)]
+        self.layers = nn.ModuleList(
+            Recurrent(config.cell, width, config.d_hidden, bidirectional=config.bidirectional) for width in widths
+        )
+        wide = config.d_hidden * directions
+        if config.head != "tokens":
+            self.output: nn.Module = nn.Linear(wide, config.n_labels)
+        else:
+            self.output = TiedOutput(self.embedding) if config.tie else nn.Linear(wide, config.vocab_size)
+        self._side = "decoder" if config.head == "tokens" else "encoder"
+        if config.spread:
+            for parameter in self.parameters():
+                nn.init.uniform_(parameter, -config.spread, config.spread)
+
+    def forward(
+        self,
+        input_ids: Int[Tensor, "B T"],
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        *,
+        carried: Mapping[str, Tensor] | None = None,
+    ) -> Output:
+        """Logits of the next word at each step, of the classes [B,C], or of each word's class [B,T,C].
+
+        `carried` is the `state` that an earlier call gave; padding stands on the left or on the right.
+        """
+        real = None if attention_mask is None else attention_mask.bool()
+        ids, back = (input_ids, None) if real is None else _to_the_left(input_ids, real)
+        lengths = None if real is None else real.sum(1)
+        hidden, ends = self._run(ids, lengths, _layers(carried, len(self.layers)))
+        if back is not None:
+            hidden = hidden.gather(1, back[..., None].expand_as(hidden))
+        state = {f"{n}.{name}": part for n, end in enumerate(ends) for name, part in end.items()}
+        if self.config.head == "classes":
+            final = self.dropout(ends[-1]["hidden"].flatten(1))
+            return Output(hidden, self.output(final), state=state)
+        return Output(hidden, lambda: self.output(hidden), state=state)
+
+    def _run(
+        self, ids: Tensor, lengths: Tensor | None, starts: list[RecurrentState | None]
+    ) -> tuple[Tensor, list[RecurrentState]]:
+        """The last layer's states, dropped out, and the state of each layer after each row's last word."""
+        x, ends = taps.point(f"{self._side}.input", self.embedding(ids)), []
+        for number, (layer, start) in enumerate(zip(self.layers, starts, strict=True)):
+            assert isinstance(layer, Recurrent)
+            x = self._drop(x)
+            x, end = (
+                self._step_by_step(layer, x, lengths, start)
+                if self._masks_steps
+                else layer(x, lengths=lengths, state=start)
+            )
+            x = taps.point(f"{self._side}.{number}", x)
+            ends.append(end)
+        return self._drop(x), ends
+
+    @property
+    def _masks_steps(self) -> bool:
+        config = self.config
+        return self.training and config.variational and config.dropout > 0 and not config.bidirectional
+
+    def _drop(self, x: Tensor) -> Tensor:
+        if not (self.training and self.config.variational):
+            return self.dropout(x)
+        return x * self.dropout(x.new_ones(len(x), 1, x.shape[-1]))
+
+    def _step_by_step(
+        self, layer: Recurrent, x: Tensor, lengths: Tensor | None, start: RecurrentState | None
+    ) -> tuple[Tensor, RecurrentState]:
+        """The layer with one mask of h_{t−1} for all steps; a row that has ended keeps its state."""
+        state = layer.empty_state(len(x)) if start is None else start
+        mask, outputs = self.dropout(x.new_ones(len(x), 1, layer.d_hidden)), []
+        for t, x_t in enumerate(x.unbind(1)):
+            out, after = layer.step(x_t, {**state, "hidden": state["hidden"] * mask})
+            if lengths is not None:
+                going = (t < lengths).to(x.device)
+                out = out * going[:, None]
+                after = {name: torch.where(going[:, None, None], part, state[name]) for name, part in after.items()}
+            outputs.append(out)
+            state = after
+        return torch.stack(outputs, 1), state
+
+    def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Tensor | None:
+        """The logits if this layer were the last; None where its width is another."""
+        wide = self.config.d_hidden * (1 + self.config.bidirectional)
+        return self.output(hidden) if hidden.shape[-1] == wide else None
+
+    @property
+    def vocab_size(self) -> int:
+        return self.config.vocab_size
+
+    def new_state(self, *, sources: int, paths: int, capacity: int) -> State:
+        return State(sources=sources, paths=paths, capacity=capacity, device=self.embedding.weight.device)
+
+    def read(self, inputs: Mapping[str, Tensor], state: State, sources_R: Tensor) -> None:
+        """Nothing is read before the first token."""
+
+    def step(
+        self, tokens_NT: Int[Tensor, "N T"], counts_N: Tensor, paths_N: Tensor, state: State
+    ) -> Float[Tensor, "N V"]:
+        rows = state.rows(paths_N, counts_N, tokens_NT.shape[1])
+        starts: list[RecurrentState | None] = []
+        for number, layer in enumerate(self.layers):
+            assert isinstance(layer, Recurrent)
+            empty = layer.empty_state(len(tokens_NT))
+            starts.append({name: rows.get(f"{number}.{name}", first) for name, first in empty.items()})
+        lengths = counts_N if rows.uniform_start is None else None
+        hidden, ends = self._run(tokens_NT, lengths, starts)
+        for number, end in enumerate(ends):
+            for name, part in end.items():
+                rows.put(f"{number}.{name}", part)
+        rows.advance()
+        logits: Tensor = self.output(rows.last(hidden))
+        return logits
+
+
+def _layers(carried: Mapping[str, Tensor] | None, count: int) -> list[RecurrentState | None]:
+    """The state of each layer, of names such as "0.hidden"."""
+    if carried is None:
+        return [None] * count
+    parts: list[RecurrentState | None] = []
+    for number in range(count):
+        own = f"{number}."
+        parts.append({name.removeprefix(own): part for name, part in carried.items() if name.startswith(own)})
+    return parts
+
+
+def _to_the_left(ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Rows without gaps before or between their words, and where each place then stands; None: they had none."""
+    order = torch.sort((~real).to(torch.uint8), dim=1, stable=True).indices
+    if bool((order == torch.arange(ids.shape[1], device=ids.device)).all()):
+        return ids, None
+    return ids.gather(1, order), order.argsort(1)

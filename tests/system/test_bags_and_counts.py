@@ -1,0 +1,148 @@
+"""Models that count, and bags of words, by the commands: train, evaluate, generate, classify, explain, convert."""
+
+import json
+
+import pytest
+
+import regard
+from regard.cli import main
+from regard.core.errors import RegardError
+
+SENTENCES = ["the cat sat on the mat", "the dog sat on the rug", "a cat ran to the dog", "the dog ran to a cat"] * 12
+GOOD, BAD = (
+    ["good fun", "a great film", "nice and good", "great fun"],
+    ["bad film", "dull and bad", "a dull mess", "a bad mess"],
+)
+
+
+def run(*words, code=0):
+    assert main([str(word) for word in words]) == code
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("words")
+    (place / "text.txt").write_text("\n".join(SENTENCES) + "\n")
+    rows = [f"{text}\t{label}" for texts, label in ((GOOD, "good"), (BAD, "bad")) for text in texts] * 6
+    (place / "table.tsv").write_text("\n".join(rows) + "\n")
+    lexicon = place / "lexicon"
+    lexicon.mkdir()
+    (lexicon / "positive.txt").write_text("good\ngreat\nnice\nfun\n")
+    (lexicon / "negative.txt").write_text("bad\ndull\nmess\n")
+    return place
+
+
+def ngram_recipe(folder, **options):
+    data = {"train": str(folder / "text.txt"), "validation": str(folder / "text.txt"), "documents": "lines",
+            "context": 10000, "tokenizer": {"kind": "space"}}  # fmt: skip
+    model = {"name": "ngram", "options": {"order": 3, **options}}
+    return {"task": "language_model", "data": data, "model": model, "training": {"max_epochs": 1}}
+
+
+def class_recipe(folder, name="bow", **options):
+    table = {"file": str(folder / "table.tsv")}
+    data = {"train": table, "validation": table, "tokenizer": {"kind": "space"}}
+    training = {"max_epochs": 8, "lr": 0.05, "warmup": 0, "schedule": "constant", "metric": "accuracy"}
+    return {"task": "classification", "data": data, "model": {"name": name, "options": options}, "training": training}
+
+
+@pytest.fixture(scope="module")
+def ngram(folder):
+    regard.train(ngram_recipe(folder), folder / "ngram", quiet=True)
+    return folder / "ngram"
+
+
+def test_a_counted_model_by_the_commands(ngram, folder, capsys):
+    run("evaluate", ngram, "--json")
+    numbers = json.loads(capsys.readouterr().out)
+    assert 1 < numbers["perplexity"] < 3
+    assert numbers["word_perplexity"] == pytest.approx(numbers["perplexity"], rel=0.01), "</s> counts as a word"
+    run("generate", ngram, "--prompt", "the cat", "--temperature", "0", "--max-tokens", "4")
+    assert capsys.readouterr().out.startswith("the cat sat on the")
+    run("generate", ngram, "--prompt", "the", "--temperature", "1", "--seed", "3", "--max-tokens", "5")
+    first = capsys.readouterr().out
+    run("generate", ngram, "--prompt", "the", "--temperature", "1", "--seed", "3", "--max-tokens", "5")
+    assert capsys.readouterr().out == first
+    run("convert", ngram, folder / "x.arpa", "--to", "arpa")
+    run("explain", folder / "x.arpa", "the cat sat")
+    assert "3 from a" not in capsys.readouterr().out
+    run("convert", folder / "x.arpa", folder / "again", "--to", "regard")
+    assert regard.load(folder / "again").perplexity("the cat sat on the rug") == pytest.approx(
+        regard.load(ngram).perplexity("the cat sat on the rug"), rel=1e-5
+    )
+
+
+def test_counting_again_gives_the_same_bits(ngram, folder):
+    regard.train(ngram_recipe(folder), folder / "twin", quiet=True)
+    assert (folder / "twin/model.safetensors").read_bytes() == (ngram / "model.safetensors").read_bytes()
+
+
+def test_the_order_of_each_word_is_shown(ngram, folder, capsys):
+    run("explain", ngram, "the cat sat on zebra", "--json")
+    data = json.loads(capsys.readouterr().out)["data"]
+    assert data["orders"] == [2, 3, 3, 3, 1]
+    assert all(sum(shares) == pytest.approx(1, abs=1e-4) for shares in data["shares"])
+    for suffix in ("svg", "html"):
+        run("explain", ngram, "the cat sat", "--out", folder / f"orders.{suffix}")
+        assert "cat" in (folder / f"orders.{suffix}").read_text()
+
+
+def test_an_order_larger_than_the_text_is_one_line(folder, capsys):
+    (folder / "short.txt").write_text("a b\n")
+    recipe = ngram_recipe(folder, order=9)
+    recipe["data"]["train"] = str(folder / "short.txt")
+    (folder / "short.yaml").write_text(json.dumps(recipe))
+    run("train", folder / "short.yaml", "--out", folder / "short", code=1)
+    error = capsys.readouterr().err
+    assert "order is larger than the text" in error
+    assert error.strip().count("\n") == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"features": "tf_idf", "hidden": [8]}, {"features": "lexicon"}, {"name": "dan",
+                                     "d_embedding": 8, "hidden": [8]}], ids=str)  # fmt: skip
+def test_classifiers_learn_and_say_which_words_decided(folder, options, capsys):
+    name = options.get("name", "bow")
+    options = {**options, "lexicon": str(folder / "lexicon")} if name == "bow" else {**options}
+    options.pop("name", None)
+    out = folder / f"{name}-{options.get('features')}"
+    model = regard.train(class_recipe(folder, name, **options), out, quiet=True)
+    assert [answer.label for answer in model.classify(["good great fun", "a dull bad mess"])] == ["good", "bad"]
+    run("explain", out, "a great film , not dull", "--json")
+    data = json.loads(capsys.readouterr().out)["data"]
+    sides = {entry["word"]: side for side in ("for", "against") for entry in data[side]}
+    assert sides["great"] != sides["dull"]
+    assert abs(data["rest"]) < (1e-2 if options.get("hidden") else 1e-4), "the parts add up"
+    for suffix in ("svg", "html"):
+        run("explain", out, "a great film", "--out", folder / f"words.{suffix}")
+        assert "great" in (folder / f"words.{suffix}").read_text()
+    assert regard.load(out).classify(["good"])[0].scores == model.classify(["good"])[0].scores
+
+
+@pytest.mark.parametrize("name", ["bow", "dan"])
+def test_a_run_that_goes_on_gives_the_same_bits(folder, name):
+    """Also of what was taken from the training data before the first update."""
+    options = {"features": "tf_idf", "word_dropout": 0.2} if name == "bow" else {"d_embedding": 6, "word_dropout": 0.5}
+    recipe = class_recipe(folder, name, **options)
+    regard.train(recipe, folder / f"{name}-whole", quiet=True)
+    regard.train(recipe, folder / f"{name}-parts", changes={"training.max_epochs": "3"}, quiet=True)
+    regard.train(recipe, folder / f"{name}-parts", quiet=True)
+    whole, parts = (folder / f"{name}-{kind}" for kind in ("whole", "parts"))
+    assert (whole / "model.safetensors").read_bytes() == (parts / "model.safetensors").read_bytes()
+    last, other = (sorted(place.glob("checkpoints/*/model.safetensors"))[-1] for place in (whole, parts))
+    assert last.parent.name == other.parent.name
+    assert last.read_bytes() == other.read_bytes()
+
+
+def test_a_missing_lexicon_and_an_empty_document_are_one_line(folder, capsys):
+    (folder / "lexicon.yaml").write_text(json.dumps(class_recipe(folder, features="lexicon", lexicon="nowhere")))
+    run("train", folder / "lexicon.yaml", "--out", folder / "none", code=1)
+    assert "is not a lexicon" in capsys.readouterr().err
+    model = regard.train(class_recipe(folder), folder / "plain", quiet=True)
+    with pytest.raises(RegardError, match="text 2 is empty"):
+        model.classify(["good", "  "])
+    rows = (folder / "table.tsv").read_text() + "\tgood\n"
+    (folder / "holes.tsv").write_text(rows)
+    recipe = class_recipe(folder)
+    recipe["data"]["train"] = {"file": str(folder / "holes.tsv")}
+    with pytest.raises(RegardError, match=r"text 49 .*is empty"):
+        regard.train(recipe, folder / "holes", quiet=True)
