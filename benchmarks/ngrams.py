@@ -1,6 +1,6 @@
 """N-gram models beside nltk.lm (and kenlm, where it is installed): counting and scoring, in one run.
 
-    python benchmarks/ngrams.py TRAIN TEST [--order 3] [--lines 4000]
+    python benchmarks/ngrams.py TRAIN TEST          # writes its section of benchmarks/RESULTS.md
 
 Both count the same sentences of TRAIN and score the same sentences of TEST, with interpolated Kneser–Ney smoothing
 (nltk has one discount, regard three) or with add-k, where nltk only looks counts up. Both begin with lists of words, so
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from _results import add_results, put
 
 from regard import api
 from regard.core.batch import Batch
@@ -40,27 +41,37 @@ def main() -> None:
     parser.add_argument("test", type=Path)
     parser.add_argument("--order", type=int, default=3)
     parser.add_argument("--lines", type=int, default=4000, help="sentences to count")
-    parser.add_argument("--test-lines", type=int, default=50, help="sentences to score")
-    parser.add_argument("--smoothing", choices=("kneser_ney", "add_k"), default="kneser_ney")
+    parser.add_argument("--test-lines", type=int, default=3000, help="sentences to score")
+    parser.add_argument("--slow-lines", type=int, default=30, help="sentences that nltk scores with Kneser–Ney")
+    add_results(parser)
     arguments = parser.parse_args()
+    torch.set_num_threads(1)
     train = [line.split() for line in read_lines(arguments.train) if line.strip()][: arguments.lines]
     test = [line.split() for line in read_lines(arguments.test) if line.strip()][: arguments.test_lines]
-    words = sum(len(line) + 1 for line in train), sum(len(line) + 1 for line in test)
-    print(f"{words[0]:,} words to count, {words[1]:,} to score, order {arguments.order}, one thread")
-    torch.set_num_threads(1)
-    model, ours = _regard(train, test, arguments.order, arguments.smoothing)
-    rows = {"regard": ours}
-    if importlib.util.find_spec("nltk") is not None:
-        rows["nltk.lm"] = _nltk(train, test, arguments.order, arguments.smoothing)
-    if importlib.util.find_spec("kenlm") is not None and arguments.smoothing == "kneser_ney":
-        rows["kenlm (scores regard's ARPA file)"] = _kenlm(model, test)
-    print(f"{'':36}{'counting':>12}{'scoring':>12}{'perplexity':>12}")
-    for name, (counting, scoring, perplexity) in rows.items():
-        print(f"{name:36}{counting or math.nan:>10.3f} s{scoring:>10.4f} s{perplexity:>12.3f}")
-    for name, (counting, scoring, _) in rows.items():
-        if name != "regard" and counting is not None and ours[0] is not None:
-            times = f"{counting / ours[0]:.1f}× as fast as {name} at counting, {scoring / ours[1]:.1f}× at scoring"
-            print(f"regard is {times}")
+    lines = ["| smoothing, words counted, words scored | what | regard | other | ratio |", "|---|---|---|---|---|"]
+    for smoothing, scored in (("kneser_ney", test[: arguments.slow_lines]), ("add_k", test)):
+        lines += _compared(train, scored, arguments.order, smoothing)
+    text = "\n".join(lines)
+    print(text)
+    note = f"Order {arguments.order}, seconds of processor time, one thread: `python benchmarks/ngrams.py TRAIN TEST`."
+    put(arguments.results, "N-grams", f"{note}\n\n{text}")
+
+
+def _compared(train: list[list[str]], test: list[list[str]], order: int, smoothing: str) -> list[str]:
+    words = " and ".join(f"{sum(len(line) + 1 for line in part):,}" for part in (train, test))
+    model, ours = _regard(train, test, order, smoothing)
+    made = []
+    others = {"nltk": _nltk, "kenlm": _kenlm}
+    for name, measure in others.items():
+        if importlib.util.find_spec(name) is None or (name == "kenlm" and smoothing == "add_k"):
+            continue
+        theirs = measure(model, train, test, order, smoothing)
+        for what, mine, other in zip(("counting", "scoring"), ours[:2], theirs[:2], strict=True):
+            if other is not None and mine is not None:
+                ratio = f"{other / mine:.1f}× faster" if other > mine else f"{mine / other:.1f}× the time"
+                made.append(f"| {smoothing}, {words} | {what} | {mine:.4f} s | {name} {other:.4f} s | {ratio} |")
+        made.append(f"| {smoothing}, {words} | perplexity | {ours[2]:.4f} | {name} {theirs[2]:.4f} | |")
+    return made
 
 
 Row = tuple[float | None, float, float]
@@ -90,7 +101,7 @@ def _regard(train: list[list[str]], test: list[list[str]], order: int, smoothing
     return make_pipeline(stored), (counting, scoring, perplexity)
 
 
-def _nltk(train: list[list[str]], test: list[list[str]], order: int, smoothing: str) -> Row:
+def _nltk(_: Any, train: list[list[str]], test: list[list[str]], order: int, smoothing: str) -> Row:
     from nltk.lm import KneserNeyInterpolated, Lidstone
     from nltk.lm.preprocessing import pad_both_ends, padded_everygram_pipeline
     from nltk.util import ngrams
@@ -120,7 +131,7 @@ def _nltk(train: list[list[str]], test: list[list[str]], order: int, smoothing: 
     return counting, scoring, perplexity
 
 
-def _kenlm(model: Any, test: list[list[str]]) -> Row:
+def _kenlm(model: Any, _: list[list[str]], test: list[list[str]], *__: Any) -> Row:
     import kenlm
 
     with tempfile.TemporaryDirectory() as folder:

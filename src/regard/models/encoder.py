@@ -3,9 +3,9 @@
     x = E[token] + P[position]          x ← x + attention(norm(x)),  x ← x + W₂ φ(W₁ norm(x))  (N times, `order: pre`)
     logits = W pool(norm(x)) + b        pool: the state of [CLS] (`first`), or the mean or maximum over real tokens
 
-One label is a regression. `pooling: mean` is the comparison: the same network without a place of its own for the answer.
-It is what BERT is without segments, pretraining and its pooler, with any position scheme. A pair of texts is one row,
-parted by [SEP] alone.
+One label is a regression. `pooling: mean` is the comparison: the same network without a place of its own for the
+answer. It is what BERT is without segments, pretraining and its pooler, with any position scheme. A pair of texts is
+one row, parted by [SEP] alone.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def ids(kind: str, text: str) -> list[int]:
 
 
 def test_the_kinds_are_the_folder_listing_without_the_wrapper() -> None:
-    assert kinds() == ("bpe", "char", "word", "wordpiece")
+    assert kinds() == ("bpe", "char", "space", "word", "wordform", "wordpiece")
 
 
 @EACH
@@ -250,3 +250,16 @@ def test_bpe_reaches_its_size_on_real_text(data: Path) -> None:
     digest = hashlib.sha256(made._inner.to_str().encode()).hexdigest()
     again = make_tokenizer("bpe", iter(lines), vocab_size=1500)
     assert digest == hashlib.sha256(again._inner.to_str().encode()).hexdigest()
+
+
+def test_words_as_the_text_separates_them() -> None:
+    """The word <unk> of a text is the unknown token; other special tokens that it spells are unknown too."""
+    tokenizer = make_tokenizer("space", ["mr. <unk> is n't N </s>", "<unk> <unk> N"])
+    assert tokenizer.pieces() == ["<pad>", "<unk>", "<s>", "</s>", "N", "is", "mr.", "n't"]
+    assert tokenizer.encode_batch(["mr. <unk> is n't </s> <s> zebra"]) == [[6, 1, 5, 7, 1, 1, 1]]
+
+
+def test_words_with_apostrophes_and_hyphens_inside() -> None:
+    tokenizer = make_tokenizer("wordform", ["It'll do: second-rate, isn't it?"], lowercase=True)
+    (ids,) = tokenizer.encode_batch(["It'll do: second-rate, isn't it?"])
+    assert tokenizer.tokens(ids) == ["it'll", "do", ":", "second-rate", ",", "isn't", "it", "?"]
