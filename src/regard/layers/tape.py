@@ -111,7 +111,7 @@ class TapeLstm(nn.Module):
         state: RecurrentState | None = None,
         real: Bool[Tensor, "B K"] | None = None,
         lengths: Int[Tensor, " B"] | None = None,
-    ) -> tuple[Float[Tensor, "B T D"], RecurrentState]:
+    ) -> tuple[Float[Tensor, "B T D_hidden"], RecurrentState]:
         """The states at every step, and the state after each row's last input.
 
         `real` says which entries of the given tape were written; by default all. Inputs past a row's length are read

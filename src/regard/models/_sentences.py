@@ -1,4 +1,4 @@
-"""Rows of tokens as sentences of words and back: where each token of [B,T] stands among N sentences of at most W words."""
+"""Rows of tokens [B,T] as N sentences of at most W words, and back."""
 
 from __future__ import annotations
 

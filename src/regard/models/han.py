@@ -4,9 +4,9 @@
     h_i  = [GRU→(s_i);  GRU←(s_i)]     u_i  = tanh(W_s h_i + b_s)     α_i  = softmax_i(u_iᵀ u_s)     v = Σ_i α_i h_i
     logits = W_c v + b_c
 
-x_it = E[word t of sentence i] is `embedding`; the first line is `word_encoder` and `word_attention` (whose learned query
-is u_w), the second `sentence_encoder` and `sentence_attention`, W_c and b_c are `classifier`. `pooling: mean` is the
-comparison, the paper's HN-AVE: the same network with α = 1/length on both levels.
+E is `embedding`, x_it = E[word t of sentence i]. The first line is `word_encoder` and `word_attention`, whose learned
+query is u_w; the second is `sentence_encoder` and `sentence_attention`; W_c and b_c are `classifier`. `pooling: mean`
+is the comparison, the paper's HN-AVE: the same network with α = 1/length on both levels.
 
 Sentences are the segments of a row (`token_type_ids`), as `data.text.sentences` splits a document; a row without
 segments is one sentence. Where we differ: a sentence of more than `max_words` words is read in parts of that length, so

@@ -15,7 +15,7 @@ Layout = Literal["cls", "sentences", "plain"]
 
 
 def layout(kind: Layout, extra: Mapping[str, Any]) -> Lay:
-    """"cls": rows have [CLS] and [SEP]. "sentences": their segments are the sentences. `extra` are the model folder's
+    """ "cls": rows have [CLS] and [SEP]. "sentences": their segments are the sentences. `extra` are the model folder's
     other settings, such as whether a plain text begins with a special token, and which.
     """
     if kind == "cls":

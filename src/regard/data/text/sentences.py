@@ -16,7 +16,7 @@ from regard.data.text.tokenizer import Tokenizer
 
 _LINE = re.compile(r"(?:<br\s*/?>|[\r\n\u2028\u2029])+", re.IGNORECASE)
 _END = re.compile(r"""[.!?…]+['"”’»)\]]*\s+|[。！？]+[”’」』）]*\s*""")
-_ABBREVIATION = re.compile(r"\b(?:mr|mrs|ms|dr|prof|st|vs|jr|sr|e\.g|i\.e|cf|[^\W\d_])\.\s+$", re.IGNORECASE)
+_ABBREVIATION = re.compile(r"\b(?:(?i:mr|mrs|ms|dr|prof|st|vs|jr|sr|e\.g|i\.e|cf)|[A-HJ-ZÀ-Þ])\.\s+$")
 _GOES_ON = re.compile(r"""(?:\.{2,}|…|[!?]['"”’»)\]]+)\s+$""")
 
 
@@ -38,12 +38,10 @@ def _of_line(line: str) -> Iterator[str]:
     yield line[begin:]
 
 
-def sentence_rows(
-    tokenizer: Tokenizer, texts: Sequence[str], others: Sequence[str] | None, max_len: int
-) -> list[Row]:
-    """The ids of each text, and for each token the number of its sentence, from 0; a second text goes on from the first.
+def sentence_rows(tokenizer: Tokenizer, texts: Sequence[str], others: Sequence[str] | None, max_len: int) -> list[Row]:
+    """The ids of each text, and for each token the number of its sentence, from 0.
 
-    An empty text becomes one padding token, so that the model has an input.
+    The sentences of a second text follow those of the first. An empty text becomes one padding token, so that the model has an input.
     """
     if others is not None and len(others) != len(texts):
         got = f"{len(texts)} first texts, {len(others)} second texts"
