@@ -41,7 +41,8 @@ def _of_line(line: str) -> Iterator[str]:
 def sentence_rows(tokenizer: Tokenizer, texts: Sequence[str], others: Sequence[str] | None, max_len: int) -> list[Row]:
     """The ids of each text, and for each token the number of its sentence, from 0.
 
-    The sentences of a second text follow those of the first. An empty text becomes one padding token, so that the model has an input.
+    The sentences of a second text follow those of the first. An empty text becomes one padding token, so that the
+    model has an input.
     """
     if others is not None and len(others) != len(texts):
         got = f"{len(texts)} first texts, {len(others)} second texts"
