@@ -20,7 +20,7 @@ SMALL = {
     "bow": {"vocab_size": 23},
     "rnn": {"vocab_size": 23, "d_embedding": 8, "d_hidden": 10, "n_layers": 2},
     "han": {"vocab_size": 23, "d_embedding": 8, "d_hidden": 5, "max_words": 3},
-    "lstmn": {"vocab_size": 23, "d_embedding": 8, "d_hidden": 10, "n_layers": 2, "span": 4},
+    "lstmn": {"vocab_size": 23, "d_embedding": 8, "d_hidden": 10, "n_layers": 2, "span": 4, "d_attention": 7},
     "vit": {"image_size": 8, "patch_size": 4, "d_model": 24, "n_layers": 2, "n_heads": 3, "d_ff": 40},
 }
 POSITIONS = lookup.names("regard.attention.positions")

@@ -11,7 +11,8 @@ the gates of step t and the query of step t + 1. W_h is `key`, applied once to e
 
 Cost: step t looks at all states before it, so a step costs O(t) and a text of n words O(n²), where an LSTM costs O(1)
 and O(n). Where we differ: the tape keeps the last `span` states, so that a step costs at most O(span) and the memory is
-bounded; the paper's tape holds the whole sentence. The first word has nothing to look back at: h~ and c~ are zeros.
+bounded; the paper's tape holds the whole sentence. `d_attention` is the width of v, by default that of the states. The
+first word has nothing to look back at: h~ and c~ are zeros.
 """
 
 from __future__ import annotations
@@ -77,26 +78,27 @@ class _Tape:
 class TapeLstm(nn.Module):
     """Runs over sequences [B,T,D]. Its state is a dictionary: `hidden` and `cell` [B,K,D], K ≤ span, `read` [B,1,D]."""
 
-    def __init__(self, d_input: int, d_hidden: int, *, span: int) -> None:
+    def __init__(self, d_input: int, d_hidden: int, *, span: int, d_attention: int | None = None) -> None:
         super().__init__()
-        self.d_hidden, self.span = d_hidden, span
-        self.input = nn.Linear(d_input, 5 * d_hidden)
-        self.read = nn.Linear(d_hidden, 5 * d_hidden, bias=False)
-        self.key = nn.Linear(d_hidden, d_hidden, bias=False)
-        self.score = _Matched(d_hidden)
+        self.d_hidden, self.d_attention, self.span = d_hidden, d_attention or d_hidden, span
+        self.input = nn.Linear(d_input, self.d_attention + 4 * d_hidden)
+        self.read = nn.Linear(d_hidden, self.d_attention + 4 * d_hidden, bias=False)
+        self.key = nn.Linear(d_hidden, self.d_attention, bias=False)
+        self.score = _Matched(self.d_attention)
         self.site, self.axes = "tape", ("later", "earlier")
         self.reset_parameters()
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        for part in self.input.weight.chunk(5):
+        widths = [self.d_attention, *[self.d_hidden] * 4]
+        for part in self.input.weight.split(widths):
             nn.init.xavier_uniform_(part)
-        for part in self.read.weight.chunk(5):
+        for part in self.read.weight.split(widths):
             nn.init.orthogonal_(part)
         nn.init.xavier_uniform_(self.key.weight)
-        nn.init.uniform_(self.score.v, -(self.d_hidden**-0.5), self.d_hidden**-0.5)
+        nn.init.uniform_(self.score.v, -(self.d_attention**-0.5), self.d_attention**-0.5)
         nn.init.zeros_(self.input.bias)
-        self.input.bias.chunk(5)[1 + _FORGET].fill_(1.0)
+        self.input.bias.split(widths)[1 + _FORGET].fill_(1.0)
 
     def empty_state(self, batch: int, length: int = 0) -> RecurrentState:
         """The state before any input, with room for `length` states, which are zeros."""
@@ -130,14 +132,14 @@ class TapeLstm(nn.Module):
 
     def _run(self, x_BTD: Tensor, start: RecurrentState, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """h, c and h~ at every step [B,T,D]."""
-        width = self.d_hidden
+        width, asked = self.d_hidden, self.d_attention
         tape = _Tape(self.key(start["hidden"]), torch.cat([start["hidden"], start["cell"]], -1), real, self.span)
         ahead = self.read(start["read"][:, 0])
         outputs: list[tuple[Tensor, Tensor, Tensor]] = []
         for given in self.input(x_BTD).unbind(1):
-            seen = self._look(tape, given[:, :width] + ahead[:, :width])
+            seen = self._look(tape, given[:, :asked] + ahead[:, :asked])
             ahead = self.read(seen[:, :width])
-            hidden, cell = _gated(given[:, width:] + ahead[:, width:], seen[:, width:])
+            hidden, cell = _gated(given[:, asked:] + ahead[:, asked:], seen[:, width:])
             tape.write(self.key(hidden), hidden, cell)
             outputs.append((hidden, cell, seen[:, :width]))
         if not outputs:

@@ -43,6 +43,7 @@ class LstmnConfig(Config):
     d_embedding: int = Field(200, gt=0)
     d_hidden: int = Field(200, gt=0)
     n_layers: int = Field(1, gt=0)
+    d_attention: int | None = Field(None, gt=0, description="width in which states are compared; None: d_hidden")
     span: int = Field(64, gt=0, description="states that the tape holds: how far a word can look back")
     dropout: float = Field(0.0, ge=0, lt=1)
     tie: bool = Field(False, description="the output layer is the transposed embedding")
@@ -84,7 +85,9 @@ class Lstmn(nn.Module):
         self.embedding = TokenEmbedding(config.vocab_size, config.d_embedding)
         self.dropout = Dropout(config.dropout)
         widths = [config.d_embedding, *[config.d_hidden] * (config.n_layers - 1)]
-        layers = [TapeLstm(width, config.d_hidden, span=config.span) for width in widths]
+        layers = [
+            TapeLstm(width, config.d_hidden, span=config.span, d_attention=config.d_attention) for width in widths
+        ]
         self.layers = nn.ModuleList(layers)
         if config.head == "classes":
             self.output: nn.Module = nn.Linear(config.d_hidden, config.n_labels)

@@ -11,8 +11,9 @@ from tests.conformance.explained import LINES, made
 from tests.system.small_models import stored
 
 import regard
-from regard.core.errors import UsageError
+from regard.core.errors import RegardError, UsageError
 from regard.data.text import make_tokenizer
+from regard.explain import find_method, method_names
 from regard.pipelines import make_pipeline
 from regard.views.terminal import panels_for_terminal
 
@@ -82,6 +83,31 @@ def test_other_models_are_refused_in_a_line():
     with pytest.raises(UsageError, match="looks at sentences and at the words of each: got a lstmn") as caught:
         other.explain(text, method="document")
     assert "\n" not in str(caught.value)
+
+
+def test_every_method_takes_a_document_of_several_sentences_or_says_why_not(model, tmp_path):
+    applied = set()
+    for name in method_names():
+        method = find_method(name)
+        if method.looks_at != "trace":
+            continue
+        options = {key: value for key, value in {"probes": 2, "steps": 2}.items() if key in method.options}
+        try:
+            result = model.explain([TEXT, "the cat . a dog"], method=name, row=1, **options)
+        except RegardError as error:
+            if "\n" in str(error):
+                raise
+            continue
+        assert result.panels
+        result.save(tmp_path / f"{name}.json")
+        applied.add(name)
+    assert {"document", "maps", "effective", "overview", "ablate", "words", "attribute", "gradients", "lens"} <= applied
+
+
+def test_one_word_has_nothing_to_look_back_at():
+    for name in ("lstmn", "lstmn-classes"):
+        with pytest.raises(UsageError, match="too short to look back in: got one token"):
+            made(name)[0].explain("the")
 
 
 def test_a_window_of_keys_stands_where_it_belongs():

@@ -9,16 +9,16 @@ from regard.models import config_of, make_model
 D = 5
 
 
-def make(span):
+def make(span, asked=None):
     torch.manual_seed(0)
-    return TapeLstm(3, D, span=span).double()
+    return TapeLstm(3, D, span=span, d_attention=asked).double()
 
 
 def by_hand(layer, x, span):
     """Cheng et al., equations 3 to 8, for one row [T,D]."""
-    w_x, w_i, w_f, w_o, w_c = layer.input.weight.chunk(5)
-    b_x, b_i, b_f, b_o, b_c = layer.input.bias.chunk(5)
-    u_q, u_i, u_f, u_o, u_c = layer.read.weight.chunk(5)
+    w_x, w_i, w_f, w_o, w_c = layer.input.weight.split([layer.d_attention, D, D, D, D])
+    b_x, b_i, b_f, b_o, b_c = layer.input.bias.split([layer.d_attention, D, D, D, D])
+    u_q, u_i, u_f, u_o, u_c = layer.read.weight.split([layer.d_attention, D, D, D, D])
     hidden, cell, read = [], [], torch.zeros(D, dtype=x.dtype)
     for x_t in x:
         h_past, c_past = hidden[-span:], cell[-span:]
@@ -37,9 +37,10 @@ def by_hand(layer, x, span):
     return torch.stack(hidden), torch.stack(cell), read
 
 
+@pytest.mark.parametrize("asked", [None, 2])
 @pytest.mark.parametrize("span", [1, 3, 20])
-def test_as_in_the_paper(span):
-    layer, x = make(span), torch.randn(2, 9, 3, dtype=torch.double)
+def test_as_in_the_paper(span, asked):
+    layer, x = make(span, asked), torch.randn(2, 9, 3, dtype=torch.double)
     hidden, state = layer(x)
     for row in range(2):
         h, c, read = by_hand(layer, x[row], span)
