@@ -19,21 +19,24 @@ Placed = tuple[float, float, str, float]
 _ROOM = 104.0  # characters in a line of words
 _MARGIN = 8.0  # characters for the weight of a sentence
 _LONGEST = 40  # characters of a word
+_LINES = 200  # a picture of more is slow to draw, and soon too high
 _WEIGHTS: list[Colour] = [(255, 255, 255), (170, 40, 40)]
 
 
 def n_lines(panel: Words | Document) -> int:
-    """The number of lines that it takes."""
+    """The number of lines that it takes: what is too much is cut, and the last line says so."""
     if isinstance(panel, Words):
-        return len(_wrapped(panel.labels, panel.values))
-    return sum(len(_wrapped(*pair, _MARGIN)) for pair in zip(panel.labels, panel.values, strict=True))
+        lines = len(_wrapped(panel.labels, panel.values))
+    else:
+        lines = sum(len(_wrapped(*pair, _MARGIN)) for pair in zip(panel.labels, panel.values, strict=True))
+    return min(lines, _LINES + 1)
 
 
 def draw_words(axes: Axes, panel: Words) -> None:
     lines = _wrapped(panel.labels, panel.values)
     ends = limits(panel.values, diverging=panel.diverging)
-    _prepare(axes, len(lines))
-    for height, line in enumerate(lines):
+    _prepare(axes, n_lines(panel))
+    for height, line in enumerate(lines[:_LINES]):
         _draw_line(axes, height, line, ends, diverging=panel.diverging)
 
 
@@ -44,10 +47,12 @@ def draw_document(axes: Axes, panel: Document) -> None:
     _prepare(axes, n_lines(panel))
     height = 0
     for weight, labels, values in zip(panel.margin, panel.labels, panel.values, strict=True):
+        if height >= _LINES:
+            break
         place = fraction(weight, heaviest)
         colour = (255, 255, 255) if place is None else colour_at(_WEIGHTS, place)
         _draw_box(axes, (0.0, height), _MARGIN - 1.5, f"{weight:.3f}", colour)
-        for line in _wrapped(labels, values, _MARGIN):
+        for line in _wrapped(labels, values, _MARGIN)[: _LINES - height]:
             _draw_line(axes, height, line, ends, diverging=False)
             height += 1
 
@@ -63,6 +68,8 @@ def word_colour(value: float, ends: tuple[float, float], *, diverging: bool) -> 
 def _prepare(axes: Axes, lines: int) -> None:
     axes.set(xlim=(0, _ROOM), ylim=(max(lines, 1), 0))
     axes.set_axis_off()
+    if lines > _LINES:
+        axes.text(0, lines - 0.5, f"the first {_LINES} lines; a page (.html) shows all of it", va="center", fontsize=8)
 
 
 def _draw_line(axes: Axes, height: int, line: list[Placed], ends: tuple[float, float], *, diverging: bool) -> None:

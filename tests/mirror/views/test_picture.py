@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from regard.core.errors import UsageError
-from regard.views import Curves, Document, Heads, HeadSite, Matrix, Result, Table, Words
+from regard.views import Curves, Document, Heads, HeadSite, Matrix, Result, Table, Words, words
 from regard.views.picture import write_picture
 
 TOKENS = ["the", "$x$", "שלום", "مرحبا", "😀", "日本", " ", "\n", "\x00", "<b>&"]
@@ -72,3 +72,13 @@ def test_a_large_matrix_has_fewer_labels(tmp_path):
 def test_other_kinds_are_refused(tmp_path):
     with pytest.raises(UsageError, match="svg or .png"):
         write_picture(Result("m", "t", []), tmp_path / "a.pdf")
+
+
+def test_a_long_text_is_cut_with_a_note(tmp_path, monkeypatch):
+    monkeypatch.setattr(words, "_LINES", 5)
+    labels = ["word"] * 60
+    document = Document("d", [0.5] * 3, [labels] * 3, [[0.1] * 60] * 3)
+    for panel in (Words("w", labels * 3, [1.0] * 180), document):
+        write_picture(Result("m", "t", [panel]), tmp_path / "x.svg")
+        assert "the first 5 lines" in (tmp_path / "x.svg").read_text()
+        assert words.n_lines(panel) == 6
