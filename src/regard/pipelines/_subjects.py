@@ -72,8 +72,10 @@ def cosine_score(output: Any, goal: Mapping[str, Tensor], how: Pooling | None = 
     return F.cosine_similarity(pool(output.hidden, goal["real"], how), goal["vector"], dim=-1)
 
 
-def untrained(loaded: Loaded, again: Callable[[Loaded], Subject]) -> Callable[[int], Subject]:
-    """Makes the subject with new random weights, by seed."""
+def untrained(loaded: Loaded, again: Callable[[Loaded], Subject]) -> Callable[[int], Subject] | None:
+    """Makes the subject with new random weights, by seed; None for a model without weights, such as one that counts."""
+    if next(loaded.model.parameters(), None) is None:
+        return None
 
     def make(seed: int) -> Subject:
         with torch.random.fork_rng():
