@@ -18,7 +18,7 @@ equal rows stay equal for ever. A read sees what the same step has written. The 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -77,7 +77,6 @@ class _Step(NamedTuple):
 class Ntm(nn.Module):
     Config = NtmConfig
     SIZES = SIZES
-    usual_method: ClassVar[str] = "memory"
 
     @staticmethod
     def task_of(config: NtmConfig) -> str:
@@ -88,6 +87,7 @@ class Ntm(nn.Module):
         self.config = config
         reads, writes, row, units = config.n_reads, config.n_writes, config.d_row, config.d_controller
         self.n_heads = reads + writes
+        self.usual_method = "memory" if self.n_heads else "gradients"
         read = reads * row
         gates = 4 * units if config.controller == "lstm" else units
         kept = units if config.controller == "lstm" else 0
@@ -118,7 +118,7 @@ class Ntm(nn.Module):
     def forward(self, bits: Float[Tensor, "B T I"]) -> Output:
         """Logits of the output bits of each step [B,T,O]. A step sees nothing after it, so padding stands at the end."""
         with full_precision(bits):
-            x = taps.point("controller.input", bits.float())
+            x = taps.point("decoder.input", bits.float())
             from_input = self.controller_input(x)
             step, states = self._first(len(x)), []
             product = self.controller.weight.t()
@@ -126,7 +126,7 @@ class Ntm(nn.Module):
                 step = self._advance(step, gates, product)
                 states.append(torch.cat([step.hidden, step.reads], 1) if self.n_heads else step.hidden)
             hidden = torch.stack(states, 1) if states else from_input.new_zeros(*x.shape[:2], self.output.in_features)
-            hidden = taps.point("controller.0", hidden)
+            hidden = taps.point("decoder.0", hidden)
             return Output(hidden, self.output(hidden))
 
     def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Tensor | None:
