@@ -4,7 +4,8 @@
     sizes       ‖M_t(i)‖, what a row held when the step read it
     contents    M_t(i), the numbers of each row at one step (by default the last)
 
-Only rows of the memory that some head weighed by at least `least` are shown, and what stands between them.
+Only the rows of the memory that some head weighed by at least `least` are shown, and what stands between them. Shifts go
+round, so rows are a ring: they are shown from the row after the longest gap on, so that 127 may stand beside 0.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def memory(trace: Trace, *, row: int = 0, step: int | None = None, least: float 
     if step is not None and not -len(steps) <= step < len(steps):
         raise UsageError("no such step", got=step, expected=f"{-len(steps)} to {len(steps) - 1}")
     held, rows = contents[-1 if step is None else step], _used([look.weights for look in looks], least)
-    keys = looks[0].keys[rows]
+    keys = [looks[0].keys[place] for place in rows]
     panels: list[Panel] = [panel for look in looks for panel in _weights(look, rows)]
     panels.append(Matrix("Size of each row", steps, keys, numbers(contents[:, rows].norm(dim=-1))))
     when = "at the end" if step is None else f"at step {step % len(steps)} ({steps[step]})"
@@ -60,17 +61,21 @@ def _contents(look: Look) -> Tensor:
     return rows.expand(n_queries, -1, -1) if calls is None else rows[calls[:n_queries]]
 
 
-def _used(weights: list[Tensor], least: float) -> slice:
-    """From the first to the last row of the memory that some head weighed so much."""
+def _used(weights: list[Tensor], least: float) -> list[int]:
+    """The shortest stretch of the ring that holds all rows which some head weighed so much."""
     most = torch.cat([each.amax(1) for each in weights]).amax(0)
     used = (most >= least).nonzero().flatten().tolist() or [int(most.argmax())]
-    return slice(used[0], used[-1] + 1)
+    size = len(most)
+    gaps = [(after - before - 1) % size for before, after in zip(used[-1:] + used[:-1], used, strict=True)]
+    first = gaps.index(max(gaps)) if len(used) > 1 else 0
+    begin, end = used[first], used[first - 1]
+    return [(begin + step) % size for step in range((end - begin) % size + 1)]
 
 
-def _weights(look: Look, rows: slice) -> list[Panel]:
-    several = len(look.weights) > 1
+def _weights(look: Look, rows: list[int]) -> list[Panel]:
+    several, keys = len(look.weights) > 1, [look.keys[place] for place in rows]
     return [
-        Matrix(f"{look.name}{f', head {number}' if several else ''}", look.queries, look.keys[rows], numbers(head))
+        Matrix(f"{look.name}{f', head {number}' if several else ''}", look.queries, keys, numbers(head))
         for number, head in enumerate(look.weights[..., rows])
     ]
 
@@ -81,14 +86,21 @@ def _facts(look: Look) -> dict[str, Any]:
     return {
         "rows": places.tolist(),
         "largest": look.weights.amax(-1).mean(1).tolist(),
-        "steps_on": (moves == 1).float().mean(1).tolist() if moves.shape[1] else [0.0] * len(places),
+        "moves": [_shares(head.tolist(), len(look.keys)) for head in moves],
     }
+
+
+def _shares(moves: list[int], size: int) -> dict[str, float]:
+    """How often a head stayed, went one row on or back, or jumped."""
+    kinds = [{0: "stay", 1: "one on", size - 1: "one back"}.get(move, "jump") for move in moves]
+    return {kind: kinds.count(kind) / len(kinds) for kind in ("stay", "one on", "one back", "jump") if kind in kinds}
 
 
 def _statements(facts: dict[str, dict[str, Any]], shown: list[str], every: list[str]) -> list[str]:
     lines = [f"{count(len(shown), 'row')} of {len(every)} are shown: {shown[0]} to {shown[-1]}."]
     for name, site in facts.items():
-        for head, (largest, moved) in enumerate(zip(site["largest"], site["steps_on"], strict=True)):
+        for head, (largest, moves) in enumerate(zip(site["largest"], site["moves"], strict=True)):
             which = f"{name} head {head}" if len(site["largest"]) > 1 else name
-            lines.append(f"{which}: the largest weight is {largest:.2f} on average; {moved:.0%} of moves go one row on.")
+            went = ", ".join(f"{kind} {share:.0%}" for kind, share in moves.items())
+            lines.append(f"{which}: its largest weight is {largest:.2f} on average. Moves: {went or 'none'}.")
     return lines

@@ -32,7 +32,7 @@ class BitsJob(Setup):
     Data = BitsData
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"name": "ntm"},
-        "training": {"label_smoothing": 0.0, "metric": "wrong_bits"},
+        "training": {"label_smoothing": 0.0},
     }
     data: BitsData
 
