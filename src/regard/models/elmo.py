@@ -130,7 +130,7 @@ class Elmo(nn.Module):
         self.mix, self.scale = nn.Parameter(torch.zeros(config.n_layers + 1)), nn.Parameter(torch.ones(()))
         self.task_dropout = Dropout(config.task_dropout)
         self.task = Recurrent("lstm", wide, config.d_task, bidirectional=True)
-        self.output = nn.Linear(2 * config.d_task, config.n_labels)
+        self.classes = nn.Linear(2 * config.d_task, config.n_labels)
         if config.frozen:
             for part in (self.words, self.forwards, self.backwards):
                 part.requires_grad_(False)
@@ -156,8 +156,8 @@ class Elmo(nn.Module):
         hidden, end = self.task(self.task_dropout(mixed), lengths=lengths)
         hidden = taps.point("encoder.task", hidden)
         if self.config.head == "classes":
-            return Output(hidden, self.output(self.task_dropout(end["hidden"].flatten(1))))
-        return Output(hidden, self.output(self.task_dropout(hidden)))
+            return Output(hidden, self.classes(self.task_dropout(end["hidden"].flatten(1))))
+        return Output(hidden, self.classes(self.task_dropout(hidden)))
 
     def layers(self, characters: Tensor, lengths: Tensor | None = None) -> list[Tensor]:
         """h_0 … h_L [B,T,2P]; frozen ones are without dropout."""
