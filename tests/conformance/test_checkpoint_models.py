@@ -21,7 +21,7 @@ SMALL = {
     "dan": {"vocab_size": 23, "d_embedding": 8, "hidden": (12, 10)},
     "bow": {"vocab_size": 23},
     "rnn": {"vocab_size": 23, "d_embedding": 8, "d_hidden": 10, "n_layers": 2},
-    "elmo": {"vocab_size": 23, "d_character": 4, "filters": ((1, 5), (3, 6)), "d_projection": 6, "d_hidden": 8, "d_task": 7},
+    "elmo": {"vocab_size": 23, "filters": ((1, 5), (3, 6)), "d_projection": 6, "d_hidden": 8, "d_task": 7},
     "ntm": {"d_input": 6, "d_output": 4, "d_controller": 10, "n_rows": 9, "d_row": 5},
     "vit": {"image_size": 8, "patch_size": 4, "d_model": 24, "n_layers": 2, "n_heads": 3, "d_ff": 40},
 }

@@ -20,11 +20,15 @@ QUICK = {
     "identify": {"steps": 5},
 }
 ALIGNED = ("seq2seq", "seq2seq-luong-lstm", "seq2seq-none")
+ELMO = ("elmo", "elmo-classes")
 BAGS = ("bow", "bow-deep", "bow-lexicon", "dan-classes")
-NO_ATTENTION = ("seq2seq-none", "ngram", *BAGS, "dan", "window_lm", "rnn", "rnn-classes", "ntm-none", "elmo", "elmo-classes")
+NO_ATTENTION = ("seq2seq-none", "ngram", *BAGS, "dan", "window_lm", "rnn", "rnn-classes", "ntm-none", *ELMO)
 MACHINES = ("ntm", "ntm-heads", "ntm-none")
 CANNOT = {
-    "lens": ("bert-none", "bert-sentence", "ngram", *(name for name in BAGS if name.startswith("bow")), *MACHINES, "elmo", "elmo-classes"),
+    "lens": (
+        *("bert-none", "bert-sentence", "ngram", *MACHINES, *ELMO),
+        *(name for name in BAGS if name.startswith("bow")),
+    ),
     "rollout": (*ALIGNED, *NO_ATTENTION, *MACHINES),
     "maps": NO_ATTENTION,
     "effective": NO_ATTENTION,

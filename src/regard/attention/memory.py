@@ -22,7 +22,7 @@ from regard.attention.attend import Attended, attend
 from regard.attention.scores.cosine import Cosine
 from regard.core import taps
 
-READS = taps.Axes("input", "memory")
+READS, WRITES = taps.Axes("input", "memory"), taps.Axes("input", "memory", mixes=False)
 
 
 class Address(NamedTuple):
@@ -96,7 +96,7 @@ def write(
     With a site, watchers get the weights and the memory before; what is changed there is what the heads add."""
     if site is not None and taps.watched():
         rows, added = memory.unsqueeze(1), add.unsqueeze(2)
-        taps.report(site, added, rows, rows, lambda: weights.unsqueeze(2), axes=READS)
+        taps.report(site, added, rows, rows, lambda: weights.unsqueeze(2), axes=WRITES)
         add = taps.altered(site, added).squeeze(2)
     if weights.shape[1] == 1:
         kept = 1 - weights.mT * erase

@@ -36,6 +36,8 @@ class Axes:
     queries: str = "input"
     keys: str = "input"
     rows: Tensor | None = None
+    mixes: bool = True
+    """Whether the site gives the values mixed by its weights; one that writes to them by its weights does not."""
 
 
 @dataclass

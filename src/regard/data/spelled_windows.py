@@ -1,4 +1,4 @@
-"""Windows of running text with the characters of every word, for two language models that read in opposite directions."""
+"""Windows of running text with the characters of every word, for language models that read in both directions."""
 
 from __future__ import annotations
 

@@ -5,12 +5,11 @@
     y   = t ⊙ relu(W_H y + b_H) + (1 − t) ⊙ y,  t = σ(W_T y + b_T)      a highway layer (Srivastava et al. 2015)
     x   = W_P y + b_P
 
-E is `embedding`, W_j are `filters`, (W_H, W_T) is `highway`, W_P is `projection`. Trailing characters that are filler in
-every word are cut before the convolutions, but for as many as the widest filter: a window of filler alone gives the same
-number wherever it stands, so the maximum does not change.
+E is `embedding`, W_j are `filters`, (W_H, W_T) is `highway`, W_P is `projection`. Each different word is computed once.
+Trailing characters that are filler in every word are cut before the convolutions, but for as many as the widest
+filter: a window of filler alone gives the same number wherever it stands, so the maximum does not change.
 
-Where we differ: highway layers carry on at first (b_T = −2) as in the published weights' training; `t` weighs the new
-part here, and the old part there, which are the same function with other signs.
+Highway layers begin with b_T = −2, so that a new one hands its input on.
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@
     p(w_{t+1} | w_1 … w_t) = softmax(W →h^L_t + b)         p(w_{t−1} | w_t … w_T) = softmax(W ←h^L_t + b)
     ELMo_t = γ Σ_j s_j h_j,t        h_0 = [x; x], h_l = [→h^l; ←h^l], s = softmax(`mix`), γ is `scale`
 
-The LSTMs have `d_hidden` cells and project h to `d_projection` numbers (Sak et al. 2014). Characters, W and b (`output`)
-serve both directions. With the head `tokens` it is the pair of language models. With `classes` or `token_classes` ELMo_t
-is read by a bidirectional LSTM of `d_task` units for a classifier or a tagger; with `frozen` only that, s and γ learn.
+The LSTMs have `d_hidden` cells and project h to `d_projection` numbers (Sak et al. 2014). Characters, W and b
+(`output`) serve both directions. With the head `tokens` it is the pair of language models. With `classes` or
+`token_classes` ELMo_t is read by a bidirectional LSTM of `d_task` units for a classifier or a tagger; with `frozen`
+only that, s and γ learn.
 
 Where we differ: cells are not clipped to ±3, states begin at zero in each window of text (the published ones carry them
 from batch to batch), a text gets no marks at its ends, and the softmax is full, not sampled. Words that the training
@@ -80,9 +81,11 @@ class ProjectedLstm(nn.Module):
     def __init__(self, d_input: int, d_hidden: int, d_projection: int) -> None:
         super().__init__()
         self.cells = nn.LSTM(d_input + 1, d_hidden, bias=False, proj_size=d_projection % d_hidden, batch_first=True)
+        weight = self.cells.weight_ih_l0
+        assert isinstance(weight, Tensor)
         with torch.no_grad():
-            self.cells.weight_ih_l0[:, -1] = 0.0
-            self.cells.weight_ih_l0[d_hidden : 2 * d_hidden, -1] = 1.0  # the forget gate
+            weight[:, -1] = 0.0
+            weight[d_hidden : 2 * d_hidden, -1] = 1.0  # the forget gate
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T P"]:
         with full_precision(x), warnings.catch_warnings():
@@ -142,7 +145,7 @@ class Elmo(nn.Module):
         *,
         characters: Int[Tensor, "B T L"],
     ) -> Output:
-        """With `tokens`: logits [B,T,2,V] of the next word by the forward model, and of the previous by the backward one.
+        """With `tokens`: logits [B,T,2,V] of the next word by the forward model, of the previous by the backward one.
         Else of the classes [B,C], or of each word's class [B,T,C]. Padding stands on the right; `input_ids` are not
         read."""
         lengths = None if attention_mask is None else attention_mask.sum(1)

@@ -116,9 +116,9 @@ class Ntm(nn.Module):
             self.first_weights[:, 0] = _FOCUS
 
     def forward(self, bits: Float[Tensor, "B T I"]) -> Output:
-        """Logits of the output bits of each step [B,T,O]. A step sees nothing after it, so padding stands at the end."""
+        """Logits of the output bits of each step [B,T,O]. A step sees nothing after it: padding stands at the end."""
         with full_precision(bits):
-            x = taps.point("decoder.input", bits.float())
+            x = taps.point("decoder.input", bits.to(self.output.weight.dtype))
             from_input = self.controller_input(x)
             step, states = self._first(len(x)), []
             product = self.controller.weight.t()

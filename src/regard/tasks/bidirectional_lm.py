@@ -22,7 +22,7 @@ _SIDES = ("forward", "backward")
 
 
 class BidirectionalLm(Task):
-    """Loss per predicted word of `input_ids` [B,T] with `characters` [B,T,L]; `hidden` holds both directions [B,T,2P]."""
+    """Loss per predicted word of `input_ids` [B,T] with `characters` [B,T,L]; `hidden` [B,T,2P] holds both sides."""
 
     directions: ClassVar[dict[str, Direction]] = {
         "loss": "lower",

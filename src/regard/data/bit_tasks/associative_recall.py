@@ -1,7 +1,7 @@
 """Associative recall: items of three vectors each, then one of them again; the answer is the item that followed it.
 
-As a text: "1011 0010 1110 | 0001 0100 1111 ? 1011 0010 1110". A delimiter stands before each item, and the second control
-channel before and after the item that is asked.
+As a text: "1011 0010 1110 | 0001 0100 1111 ? 1011 0010 1110". A delimiter stands before each item, and the second
+control channel before and after the item that is asked.
 """
 
 from __future__ import annotations

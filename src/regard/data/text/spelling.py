@@ -1,12 +1,12 @@
 """The characters of words, for models that read a word by its spelling (ELMo). This is the one place that makes them.
 
-A word is at most 50 numbers, as in Peters et al. 2018: `begin`, the bytes of its UTF-8 (at most 48), `end`, then `filler`.
-Numbers are the bytes 0 … 255 plus one, then those of the marks; 0 is left for places that hold no word at all.
-The beginning and the end of a text are words of one mark.
+A word is 50 numbers, as in Peters et al. 2018: `begin`, the bytes of its UTF-8 (at most 48), `end`, then `filler`.
+They are the bytes 0 … 255 plus one, then those of the marks; 0 is left for places that hold no word at all. The
+beginning and the end of a text are words of one mark.
 
-`SpellingTokenizer` is a tokenizer whose unknown words keep their spelling: a word that is not in the vocabulary gets the
-next id after it, for as long as the tokenizer is open. Such ids travel with the rows of a text, are shown as the word
-itself, and become characters like all others; no model has a row for them, and no file holds them.
+`SpellingTokenizer` is a tokenizer whose unknown words keep their spelling: a word that is not in the vocabulary gets
+the next id after it, for as long as the tokenizer is open. Such ids travel with the rows of a text, are shown as the
+word itself, and become characters like all others; no model has a row for them, and no file holds them.
 """
 
 from __future__ import annotations

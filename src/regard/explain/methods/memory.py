@@ -4,8 +4,8 @@
     sizes       ‖M_t(i)‖, what a row held when the step read it
     contents    M_t(i), the numbers of each row at one step (by default the last)
 
-Only the rows of the memory that some head weighed by at least `least` are shown, and what stands between them. Shifts go
-round, so rows are a ring: they are shown from the row after the longest gap on, so that 127 may stand beside 0.
+Only the rows of the memory that some head weighed by at least `least` are shown, and what stands between them. Shifts
+go round, so rows are a ring: they are shown from the row after the longest gap on, so that 127 may stand beside 0.
 """
 
 from __future__ import annotations

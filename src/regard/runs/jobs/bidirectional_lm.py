@@ -51,14 +51,12 @@ class BidirectionalLmJob(LanguageModelJob):
     def usual_evaluators(self) -> list[Evaluator]:
         return []
 
-    def batches(self, examples: TokenText, *, shuffle: bool) -> SpelledWindows:  # type: ignore[override]
+    def batches(self, examples: TokenText, *, shuffle: bool) -> SpelledWindows:
         training, context = self.recipe.training, self.data.context
         assert isinstance(self.tokenizer, SpellingTokenizer)
         rows = rows_per_batch(training, context)
         seed = training.seed
-        return SpelledWindows(
-            examples.tokens, self.tokenizer, context=context, rows=rows, seed=seed, shuffle=shuffle
-        )
+        return SpelledWindows(examples.tokens, self.tokenizer, context=context, rows=rows, seed=seed, shuffle=shuffle)
 
     def _encoded(self, text: RunningText, place: Path, say: Say) -> TokenText:
         # Only ids of the vocabulary are stored: a word outside it is <unk> here, as a label and by its spelling.

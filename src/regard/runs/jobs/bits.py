@@ -1,4 +1,4 @@
-"""Generated tasks on bits: copy, repeat copy, associative recall. There are no files: rows are made from their numbers."""
+"""Generated tasks on bits: copy, repeat copy, associative recall. There are no files: a row is made from its number."""
 
 from __future__ import annotations
 
