@@ -89,6 +89,8 @@ def test_frozen_features_for_a_classifier(pretrained, tmp_path):
     # Words that no vocabulary holds are still told apart by their characters.
     first, second = model.classify(["a1 zebra", "a1 mat"])
     assert first != second
+    model.save(tmp_path / "copy")
+    assert regard.load(tmp_path / "copy").classify(["a1 zebra"]) == [first]
     wanted["data"]["train_rows"] = 61
     with pytest.raises(ConfigError, match="train_rows is too large"):
         regard.train(wanted, tmp_path / "other", quiet=True)

@@ -95,9 +95,7 @@ def test_the_commands(tmp_path):
     done = run("explain", tmp_path / "run", "101 001 111", "--out", tmp_path / "memory.html")
     assert done.returncode == 0, done.stderr
     assert "memory.write" in (tmp_path / "memory.html").read_text()
-    assert "the word '10'" in one_line(run("explain", tmp_path / "run", "101 10"), 2)
     assert "does not fit this task" in one_line(run("evaluate", tmp_path / "run", "--data.bits", "5"), 2)
-    assert "data.length" in one_line(run("evaluate", tmp_path / "run", "--data.length", "0"), 2)
 
 
 def test_the_memory_holds_what_was_written_and_is_drawn_as_a_ring(tmp_path):
@@ -131,7 +129,7 @@ def test_rows_that_meet_at_the_end_of_the_memory_are_shown_together():
 
 
 def test_lengths_are_checked_before_training(tmp_path):
-    with pytest.raises(ConfigError, match=r"data\.length"):
+    with pytest.raises(ConfigError, match=r"data\.length does not fit"):
         regard.train(recipe("associative_recall", data={"length": [1, 3]}), tmp_path / "run", quiet=True)
 
 

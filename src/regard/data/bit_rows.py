@@ -10,10 +10,10 @@ from torch import Tensor
 
 from regard.core.errors import ConfigError
 from regard.data.bit_tasks import BitTask, Steps
+from regard.data.bit_tasks._steps import MOST_STEPS
 from regard.data.chance import Dice, Ints
 
 SPLITS = ("train", "validation")
-_MOST_STEPS = 100_000
 
 
 class BitRows:
@@ -26,8 +26,8 @@ class BitRows:
                 got=f"{shortest} to {longest}",
                 expected=f"from {task.shortest} up, the shortest first",
             )
-        if (most := task.n_steps(longest, task.choices(longest) - 1)) > _MOST_STEPS:
-            raise ConfigError("data.length is too long", got=f"{most:,} steps", expected=f"at most {_MOST_STEPS:,}")
+        if (most := task.n_steps(longest, task.choices(longest) - 1)) > MOST_STEPS:
+            raise ConfigError("data.length is too long", got=f"{most:,} steps", expected=f"at most {MOST_STEPS:,}")
         self.task, self.seed, self.split = task, seed, SPLITS.index(split)
         drawn = Dice(seed, self.split).below(2**31, 2 * count).reshape(count, 2)
         self.sizes: Ints = shortest + drawn[:, 0] % (longest - shortest + 1)

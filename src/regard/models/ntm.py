@@ -137,10 +137,10 @@ class Ntm(nn.Module):
         config, empty = self.config, self.output.weight.new_zeros(batch, 0)
         hidden, cell = (empty, empty) if self.first_hidden is None else self.first_hidden.unbind(0)
         reads = empty if self.first_reads is None else torch.tanh(self.first_reads).expand(batch, -1)
-        weights = empty
+        weights = memory = empty
         if self.first_weights is not None:
             weights = torch.softmax(self.first_weights, -1).expand(batch, -1, -1)
-        memory = empty.new_full((batch, config.n_rows, config.d_row), config.start)
+            memory = empty.new_full((batch, config.n_rows, config.d_row), config.start)
         return _Step(hidden.expand(batch, -1), cell.expand(batch, -1), reads, weights, memory)
 
     def _advance(self, before: _Step, from_input: Tensor, product: Tensor) -> _Step:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from regard.core.errors import UsageError
 
 Bits = NDArray[np.float32]
+MOST_STEPS = 100_000
+"""Of one row, so that a short text cannot ask for more than memory holds."""
 CONTROLS = 2
 """Channels beside the bits: for delimiters, and for a number or a query."""
 
@@ -60,8 +62,8 @@ class BitTask(ABC):
         for word in words:
             if len(word) != self.bits or set(word) - {"0", "1"}:
                 raise self.wrong(f"the word {word[:40]!r}")
-        if not words:
-            raise self.wrong("no vector")
+        if not 0 < len(words) <= MOST_STEPS // 2:
+            raise self.wrong(f"{len(words)} vectors")
         return np.array([[float(bit) for bit in word] for word in words], dtype=np.float32)
 
     def wrong(self, got: str) -> UsageError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from regard.data.bit_tasks._steps import Bits, BitTask, Steps
+from regard.data.bit_tasks._steps import MOST_STEPS, Bits, BitTask, Steps
 
 _MOST = 10
 
@@ -34,6 +34,9 @@ class RepeatCopy(BitTask):
 
     def read(self, text: str) -> Steps:
         body, _, times = text.strip().rpartition("x")
-        if not times.isdecimal() or not 1 <= int(times) <= 1000:
+        if not times.isdecimal() or len(times) > 6 or int(times) < 1:
             raise self.wrong("no number of copies such as x3")
-        return self.make(self.words(body), int(times) - 1)
+        vectors = self.words(body)
+        if (steps := self.n_steps(len(vectors), int(times) - 1)) > MOST_STEPS:
+            raise self.wrong(f"{steps:,} steps")
+        return self.make(vectors, int(times) - 1)
