@@ -70,7 +70,9 @@ def test_lengths_are_what_is_made(name):
     ("name", "text"),
     [
         ("copy", ""), ("copy", "101"), ("copy", "1012"), ("repeat_copy", "1011"), ("repeat_copy", "1011 x0"),
-        ("repeat_copy", "x3"), ("repeat_copy", "1011 x999999"), ("repeat_copy", "1011 x²"), ("associative_recall", "1011 0010 1110 | 0001 0100 1111"),
+        ("repeat_copy", "x3"),
+        ("repeat_copy", "1011 x999999"), ("repeat_copy", "1011 x²"),
+        ("associative_recall", "1011 0010 1110 | 0001 0100 1111"),
         ("associative_recall", "1011 0010 1110 ? 1011 0010 1110"),
         ("associative_recall", "1011 0010 1110 | 0001 0100 1111 ? 0001 0100 1111"),
     ],
