@@ -11,6 +11,7 @@ from regard.data.text import make_tokenizer
 from regard.pipelines import make_pipeline
 
 TEXT, SECOND = "the cat sat on the mat", "a dog ran"
+SPELLING = {"d_character": 4, "filters": ((1, 5), (3, 6)), "d_projection": 6, "d_hidden": 8}
 SIDES = {"d_model": 24, "n_heads": 3, "d_ff": 32, "n_encoder_layers": 2, "n_decoder_layers": 2}
 
 
@@ -65,6 +66,11 @@ def _image():
     return make_pipeline(stored("vit", "image_classification", sizes, extra)), Image.fromarray(pixels.numpy()), None
 
 
+def _bits(**options):
+    sizes = {"d_input": 5, "d_output": 3, "d_controller": 10, "n_rows": 12, "d_row": 6, **options}
+    return make_pipeline(stored("ntm", "bits", sizes, {"kind": "copy", "bits": 3})), "101 001 110", None
+
+
 MAKERS = {
     "transformer": lambda: _translator("transformer", **SIDES),
     "transformer-post": lambda: _translator("transformer", **SIDES, order="post", position="sinusoidal"),
@@ -94,6 +100,15 @@ MAKERS = {
     "llama": lambda: _writer("llama", n_heads=6, n_kv_heads=2, d_ff=40),
     "gpt2-classes": lambda: (_judge("gpt2"), TEXT, None),
     "vit": _image,
+    "elmo": lambda: (_words("elmo", "bidirectional_lm", **SPELLING), "the cat sat on a zebra", None),
+    "elmo-classes": lambda: (
+        _words("elmo", "classification", head="classes", n_labels=3, d_task=7, frozen=True, **SPELLING),
+        "the zebra sat on the mat",
+        None,
+    ),
+    "ntm": _bits,
+    "ntm-heads": lambda: _bits(n_reads=2, n_writes=2, controller="feedforward"),
+    "ntm-none": lambda: _bits(n_reads=0, n_writes=0),
     "ngram": _counted,
     "bow": lambda: (_words("bow", "classification", n_labels=3, features="tf_idf"), TEXT, None),
     "bow-deep": lambda: (_words("bow", "classification", n_labels=3, hidden=(8, 8)), TEXT, None),

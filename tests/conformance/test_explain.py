@@ -20,17 +20,26 @@ QUICK = {
     "identify": {"steps": 5},
 }
 ALIGNED = ("seq2seq", "seq2seq-luong-lstm", "seq2seq-none")
+ELMO = ("elmo", "elmo-classes")
 BAGS = ("bow", "bow-deep", "bow-lexicon", "dan-classes")
-NO_ATTENTION = ("seq2seq-none", "ngram", *BAGS, "dan", "window_lm", "rnn", "rnn-classes", "han-mean")
+NO_ATTENTION = (
+    *("seq2seq-none", "ngram", *BAGS, "dan", "window_lm", "rnn", "rnn-classes", "han-mean", "ntm-none"),
+    *ELMO,
+)
+MACHINES = ("ntm", "ntm-heads", "ntm-none")
 CANNOT = {
-    "lens": ("bert-none", "bert-sentence", "ngram", *(name for name in BAGS if name.startswith("bow"))),
-    "rollout": (*ALIGNED, *NO_ATTENTION, "lstmn", "lstmn-classes", "han"),
+    "lens": (
+        *("bert-none", "bert-sentence", "ngram", *MACHINES, *ELMO),
+        *(name for name in BAGS if name.startswith("bow")),
+    ),
+    "rollout": (*ALIGNED, *NO_ATTENTION, *MACHINES, "lstmn", "lstmn-classes", "han"),
     "maps": NO_ATTENTION,
     "effective": NO_ATTENTION,
     "ablate": NO_ATTENTION,
     "overview": NO_ATTENTION,
     "attribute": ("ngram",),
     "gradients": ("ngram", *BAGS),  # one state for the whole text has no distance to its words
+    "memory": tuple(name for name in MAKERS if name not in ("ntm", "ntm-heads")),
     "orders": tuple(name for name in MAKERS if name != "ngram"),
     "words": ("ngram", "bert-none", "vit"),
     "document": tuple(name for name in MAKERS if name != "han"),

@@ -22,7 +22,7 @@ from regard.attention.attend import Attended, attend
 from regard.attention.scores.cosine import Cosine
 from regard.core import taps
 
-READS = taps.Axes("input", "memory")
+READS, WRITES = taps.Axes("input", "memory"), taps.Axes("input", "memory", mixes=False)
 
 
 class Address(NamedTuple):
@@ -46,15 +46,14 @@ def locate(
     memory: Float[Tensor, "B N M"], address: Address, previous: Float[Tensor, "B H N"] | None = None
 ) -> Float[Tensor, "B H N"]:
     """All four steps of addressing; steps that the address leaves out do nothing."""
-    # No site: this first step is not reported, since the weights are known only after the last step.
-    weights = read_by_content(memory, address, site=None).weights.squeeze(2)
+    # Not through `attend`: these weights are not the ones that are used, so nobody looks at them, and a machine that
+    # runs step by step needs few operations.
+    query, rows, _ = Cosine(strength=address.strength.unsqueeze(-1)).as_dot(address.key, memory)
+    weights = torch.softmax(query @ rows.mT, dim=-1)
     if address.gate is not None and previous is not None:
-        gate = address.gate.unsqueeze(-1)
-        weights = gate * weights + (1 - gate) * previous
+        weights = torch.lerp(previous, weights, address.gate.unsqueeze(-1))
     if address.shift is not None:
-        reach = address.shift.shape[-1] // 2
-        turned = torch.stack([weights.roll(step, dims=-1) for step in range(-reach, reach + 1)], dim=-1)
-        weights = (turned * address.shift.unsqueeze(-2)).sum(-1)
+        weights = _turned(weights, address.shift)
     if address.sharpen is not None:
         # In logarithms, so that a small weight to a high power does not underflow before it is normalised.
         tiny = torch.finfo(weights.dtype).tiny
@@ -62,12 +61,24 @@ def locate(
     return weights
 
 
+def _turned(weights: Tensor, shift: Tensor) -> Tensor:
+    """The circular convolution of weights [B,H,N] with a distribution over shifts [B,H,S], in one product."""
+    reach = shift.shape[-1] // 2
+    if not reach:
+        return weights * shift
+    ring = torch.cat([weights[..., -reach:], weights, weights[..., :reach]], dim=-1)
+    # Window i holds w(i − reach) … w(i + reach): a shift by +1 comes from w(i − 1), so the shifts are read backwards.
+    return (ring.unfold(-1, shift.shape[-1], 1) @ shift.flip(-1).unsqueeze(-1)).squeeze(-1)
+
+
 def read_memory(
     memory: Float[Tensor, "B N M"], weights: Float[Tensor, "B H N"], *, site: str = "memory"
 ) -> Float[Tensor, "B H M"]:
     """Read r of each head. Watchers get the weights that were used and the current memory."""
-    rows = memory.unsqueeze(1)
-    context = (weights @ memory).unsqueeze(2)
+    context = weights @ memory
+    if not taps.watched():
+        return context
+    rows, context = memory.unsqueeze(1), context.unsqueeze(2)
     taps.report(site, context, rows, rows, lambda: weights.unsqueeze(2), axes=READS)
     return taps.altered(site, context).squeeze(2)
 
@@ -77,7 +88,18 @@ def write(
     weights: Float[Tensor, "B H N"],
     erase: Float[Tensor, "B H M"],
     add: Float[Tensor, "B H M"],
+    *,
+    site: str | None = None,
 ) -> Float[Tensor, "B N M"]:
-    """The memory after all heads have erased and then all heads have added."""
-    kept = torch.prod(1 - weights.unsqueeze(-1) * erase.unsqueeze(2), dim=1)
-    return memory * kept + weights.transpose(1, 2) @ add
+    """The memory after all heads have erased and then all heads have added.
+
+    With a site, watchers get the weights and the memory before; what is changed there is what the heads add."""
+    if site is not None and taps.watched():
+        rows, added = memory.unsqueeze(1), add.unsqueeze(2)
+        taps.report(site, added, rows, rows, lambda: weights.unsqueeze(2), axes=WRITES)
+        add = taps.altered(site, added).squeeze(2)
+    if weights.shape[1] == 1:
+        kept = 1 - weights.mT * erase
+    else:
+        kept = torch.prod(1 - weights.unsqueeze(-1) * erase.unsqueeze(2), dim=1)
+    return torch.addcmul(weights.mT @ add, memory, kept)

@@ -38,6 +38,8 @@ class Axes:
     keys: str = "input"
     rows: Tensor | None = None
     first_key: int = 0
+    mixes: bool = True
+    """Whether the site gives the values mixed by its weights; one that writes to them by its weights does not."""
 
 
 @dataclass

@@ -88,6 +88,9 @@ def answered(trace: Trace, row: int = 0) -> list[str]:
         return [f"The answer is {given['values'][row]:.3f}."]
     if "cosines" in given:
         return [f"The cosine of the two vectors is {given['cosines'][row]:.3f}."]
+    if "bits" in given:
+        wrong, bits = given["bits"][row]
+        return [f"{wrong} of the {bits} bits of the answer are wrong."]
     if "spans" in given:
         labels = trace.labels("input", row)
         first, last = given["spans"][row]

@@ -101,7 +101,7 @@ def _site(calls: list[taps.Seen], slope: Tensor | None) -> Site:
     path = frame = gradients = calls_Q = None
     values = [_shared(call) for call in calls if call.values is not None]
     if values:
-        slices = None if slope is None else slope.split([part.shape[2] for part in weights], 2)
+        slices = None if slope is None or not first.axes.mixes else slope.split([part.shape[2] for part in weights], 2)
         if slices is not None:
             parts = [_widened(dy @ v.mT, n_keys, call) for dy, v, call in zip(slices, values, calls, strict=True)]
             gradients = torch.cat(parts, 2).detach()

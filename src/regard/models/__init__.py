@@ -61,6 +61,11 @@ def row_layout(name: str) -> Literal["cls", "sentences", "plain"]:
     return "cls" if reads_cls(name) else "plain"
 
 
+def reads_characters(name: str) -> bool:
+    """Whether this model reads words by their spelling (`data/text/spelling.py`)."""
+    return bool(getattr(lookup.find(__name__, name), "reads_characters", False))
+
+
 def check_words(name: str, texts: Iterable[str]) -> None:
     """Refuse an empty text for a model that is nothing without words, such as a bag of them."""
     if getattr(lookup.find(__name__, name), "needs_words", False):

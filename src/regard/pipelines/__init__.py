@@ -5,8 +5,12 @@ A pipeline declares its verbs (methods marked with `@verb`), an example command 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from regard.core import lookup
 from regard.core.version import VERSION
+from regard.data.text.spelling import SpellingTokenizer
+from regard.models import reads_characters
 from regard.pipelines._loaded import Loaded
 from regard.store import StoredModel
 
@@ -15,6 +19,9 @@ __all__ = ["Loaded", "card", "make_pipeline", "pipeline_of", "verbs"]
 
 def make_pipeline(stored: StoredModel) -> Loaded:
     """Load the model of a folder, with the verbs of its task."""
+    if stored.source_tokenizer is not None and reads_characters(stored.name):
+        spelling = SpellingTokenizer(stored.source_tokenizer)
+        stored = replace(stored, source_tokenizer=spelling, target_tokenizer=spelling)
     return pipeline_of(stored.task)(stored)
 
 

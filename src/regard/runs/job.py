@@ -23,9 +23,10 @@ from regard.core.errors import ConfigError
 from regard.core.measured import Measured
 from regard.core.paths import here
 from regard.data.text import Tokenizer, make_tokenizer
+from regard.data.text.spelling import SpellingTokenizer
 from regard.evaluation.evaluators import directions_of, evaluators_for, make_evaluator
 from regard.evaluation.held_out import HeldOut
-from regard.models import config_of
+from regard.models import config_of, reads_characters
 from regard.pipelines import card
 from regard.runs.embeddings import use_embeddings
 from regard.runs.recipe import Recipe
@@ -79,6 +80,8 @@ class Job:
         """
         setup = self.setup
         setup.tokenizer, setup.target_tokenizer = self._tokenizers(folder)
+        if setup.tokenizer is not None and reads_characters(setup.model_name):
+            setup.tokenizer = setup.target_tokenizer = SpellingTokenizer(setup.tokenizer)
         if isinstance(setup, ClsSetup) and setup.tokenizer is not None:
             setup.check_special_tokens(setup.tokenizer)
         train, held_out = setup.encode(folder, say)

@@ -17,7 +17,7 @@ from regard.tasks._task import Task
 class Classifies(Protocol):
     """What this task needs of a model: `logits` [B,C] of rows of tokens."""
 
-    def __call__(self, *, input_ids: Tensor, attention_mask: Tensor, **segments: Tensor) -> Output: ...
+    def __call__(self, *, input_ids: Tensor, attention_mask: Tensor, **more: Tensor) -> Output: ...
 
 
 class Classification(Task):
@@ -49,7 +49,7 @@ class Classification(Task):
 
 
 def _logits(model: Classifies, batch: Batch) -> Tensor:
-    segments = {"token_type_ids": batch["token_type_ids"]} if "token_type_ids" in batch else {}
-    logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], **segments).logits
+    more = {name: batch[name] for name in ("token_type_ids", "characters") if name in batch}
+    logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], **more).logits
     assert logits is not None, "the model has no head for classes"
     return logits.float()

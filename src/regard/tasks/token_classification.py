@@ -42,8 +42,8 @@ class TokenClassification(Task):
 
 
 def _asked(model: Any, batch: Batch) -> tuple[Tensor, Tensor]:
-    segments = {"token_type_ids": batch["token_type_ids"]} if "token_type_ids" in batch else {}
-    logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], **segments).logits
+    more = {name: batch[name] for name in ("token_type_ids", "characters") if name in batch}
+    logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], **more).logits
     assert logits is not None, "the model has no head for classes of tokens"
     asked = batch["labels"] != IGNORED
     return logits[asked].float(), batch["labels"][asked]

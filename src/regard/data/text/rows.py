@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regard.core.batch import pad
 from regard.core.errors import UsageError
+from regard.data.text.spelling import SpellingTokenizer
 from regard.data.text.tokenizer import Tokenizer
 
 Row = tuple[list[int], list[int]]
@@ -91,9 +92,13 @@ def kept(first: int, second: int, room: int) -> tuple[int, int]:
 
 
 def named(tokenizer: Tokenizer, made: Sequence[Row]) -> dict[str, Tensor]:
-    """Rows as tensors with the names that models expect; without segments there is no `token_type_ids`."""
+    """Rows as tensors with the names that models expect; without segments there is no `token_type_ids`.
+
+    A tokenizer that spells its words adds their `characters` [B,T,50]."""
     input_ids, attention_mask, token_type_ids = stacked(tokenizer, made)
     tensors = {"input_ids": input_ids, "attention_mask": attention_mask}
+    if isinstance(tokenizer, SpellingTokenizer):
+        tensors["characters"] = tokenizer.characters(input_ids)
     return {**tensors, "token_type_ids": token_type_ids} if any(segments for _, segments in made) else tensors
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.core.config import Config
 from regard.core.errors import ConfigError
 from regard.core.paths import expand_path
+from regard.data.chance import Dice
 from regard.data.glue import GlueTask, glue_task
 from regard.data.labels import class_numbers, classes, numbers
 from regard.data.tables import Example
@@ -40,6 +41,9 @@ class ClassificationData(Config):
     tokenizer: TokenizerConfig = WORDPIECE
     max_len: int = Field(128, gt=3, description="tokens per row, special tokens included; longer texts are cut")
     max_rows: int | None = Field(None, gt=0, description="most examples per batch")
+    train_rows: int | None = Field(
+        None, gt=0, description="train on so many examples only, which training.seed draws; the rest is not read"
+    )
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -126,7 +130,13 @@ class ClassificationJob(ClsSetup):
 
     @cached_property
     def _train(self) -> list[Example]:
-        return self._examples("train")
+        examples, wanted = self._examples("train"), self.data.train_rows
+        if wanted is None:
+            return examples
+        if wanted > len(examples):
+            raise ConfigError("data.train_rows is too large", got=wanted, expected=f"at most {len(examples)}")
+        # In a generator of its own: all models with this seed get the same examples.
+        return [examples[row] for row in sorted(Dice(self.recipe.training.seed, 0).order(len(examples))[:wanted])]
 
     def _beginning(self) -> dict[str, Any]:
         """The settings of the model to start from for the token that begins a text."""

@@ -43,13 +43,13 @@ class LanguageModelData(Config):
 
 
 class LanguageModelJob(Setup):
-    Data = LanguageModelData
+    Data: ClassVar[type[LanguageModelData]] = LanguageModelData
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"name": "gpt2"},
         "training": {"label_smoothing": 0.0},
         "search": {"beam": 1},
     }
-    offers = ("words", "characters")
+    offers: tuple[str, ...] = ("words", "characters")
     data: LanguageModelData
 
     def task(self) -> LanguageModel:
