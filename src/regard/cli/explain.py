@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         "or a continuation; some methods need no text")  # fmt: skip
     parser.add_argument(
         "--method",
-        help="maps (the default; overview for a page; some models have their own), effective, attribute, …: see --methods",
+        help="maps (the default; overview for a page; some models have their own), effective, …: see --methods",
     )
     parser.add_argument("--methods", action="store_true", help="list the methods and their options")
     parser.add_argument(
