@@ -10,16 +10,15 @@ tried at the first request.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from _runtime_workers import serve
 from torch import Tensor
 
 Vectors = list[list[float]]
@@ -120,18 +119,5 @@ def opened(peer: str, folder: Path) -> Callable[..., Vectors]:
     return lambda **request: run(next(iter(request.values())))
 
 
-def serve(peer: str, folder: Path) -> None:
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a library prints goes to standard error
-    warnings.simplefilter("ignore")
-    run = opened(peer, folder)
-    print(json.dumps({"ready": peer}), file=answers, flush=True)
-    for line in sys.stdin:
-        start = time.perf_counter()
-        vectors = run(**json.loads(line))
-        seconds = time.perf_counter() - start
-        print(json.dumps({"seconds": seconds, "tokens": vectors}), file=answers, flush=True)
-
-
 if __name__ == "__main__":
-    serve(sys.argv[1], Path(sys.argv[2]))
+    serve(sys.argv[1], Path(sys.argv[2]), opened)

@@ -110,7 +110,8 @@ def opened(peer: str, folder: Path) -> Callable[..., Rows]:
     return made[library](folder, kind, option)
 
 
-def serve(peer: str, folder: Path) -> None:
+def serve(peer: str, folder: Path, opened: Callable[[str, Path], Callable[..., Any]] = opened) -> None:
+    """Answer requests until standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints goes to standard error
     warnings.simplefilter("ignore")

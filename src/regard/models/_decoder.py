@@ -6,7 +6,6 @@ Its head (`make_head`) predicts the next token or, with `classes`, the class of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
@@ -19,12 +18,13 @@ from regard.core import taps
 from regard.core.output import Output
 from regard.core.state import Rows, State
 from regard.layers.embedding import TiedOutput, TokenEmbedding
+from regard.models._unconditional import Unconditional
 
 Head = Literal["tokens", "classes"]
 _TASKS = {"tokens": "language_model", "classes": "classification"}
 
 
-class Decoder(nn.Module):
+class Decoder(Unconditional):
     config: Any
     embedding: TokenEmbedding
     decoder: nn.ModuleList
@@ -81,16 +81,6 @@ class Decoder(nn.Module):
     def embed(self, input_ids: Tensor, positions: Tensor) -> Tensor:
         """The vectors that the first block reads."""
         return self.embedding(input_ids)
-
-    @property
-    def vocab_size(self) -> int:
-        return int(self.config.vocab_size)
-
-    def new_state(self, *, sources: int, paths: int, capacity: int) -> State:
-        return State(sources=sources, paths=paths, capacity=capacity, device=self.embedding.weight.device)
-
-    def read(self, inputs: Mapping[str, Tensor], state: State, sources_R: Tensor) -> None:
-        """Nothing is read before the first token."""
 
     def step(
         self, tokens_NT: Int[Tensor, "N T"], counts_N: Tensor, paths_N: Tensor, state: State

@@ -34,6 +34,7 @@ from regard.layers.embedding import TiedOutput, TokenEmbedding
 from regard.layers.recurrent import RecurrentState
 from regard.layers.tape import TapeLstm
 from regard.models._carried import layer_states, to_the_left
+from regard.models._unconditional import Unconditional
 
 _TASKS = {"tokens": "language_model", "classes": "classification"}
 
@@ -66,7 +67,7 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 
 
-class Lstmn(nn.Module):
+class Lstmn(Unconditional):
     Config = LstmnConfig
     SIZES = SIZES
     coverage_site: str | None = None
@@ -152,16 +153,6 @@ class Lstmn(nn.Module):
     ) -> dict[str, list[list[str]]]:
         """The labels of its axes: from the second word on, each looks at those before it."""
         return {"later": [list(row[1:]) for row in labels], "earlier": [list(row[:-1]) for row in labels]}
-
-    @property
-    def vocab_size(self) -> int:
-        return self.config.vocab_size
-
-    def new_state(self, *, sources: int, paths: int, capacity: int) -> State:
-        return State(sources=sources, paths=paths, capacity=capacity, device=self.embedding.weight.device)
-
-    def read(self, inputs: Mapping[str, Tensor], state: State, sources_R: Tensor) -> None:
-        """Nothing is read before the first token."""
 
     def step(
         self, tokens_NT: Int[Tensor, "N T"], counts_N: Tensor, paths_N: Tensor, state: State

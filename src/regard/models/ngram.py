@@ -25,7 +25,7 @@ probability 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -33,7 +33,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from pydantic import Field, model_validator
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.core import taps
 from regard.core.batch import Batch
@@ -43,6 +43,7 @@ from regard.core.errors import ShapeError, UsageError, WeightsError
 from regard.core.output import Output
 from regard.core.state import State
 from regard.models._ngram_counts import Estimate, add_k, check_order, count, kneser_ney
+from regard.models._unconditional import Unconditional
 
 HIGHEST = 10
 
@@ -68,7 +69,7 @@ class NgramConfig(Config):
 SIZES: dict[str, dict[str, Any]] = {"bigram": {"order": 2}, "trigram": {"order": 3}, "five": {"order": 5}}
 
 
-class Ngram(nn.Module):
+class Ngram(Unconditional):
     Config = NgramConfig
     SIZES = SIZES
     coverage_site: str | None = None
@@ -91,10 +92,6 @@ class Ngram(nn.Module):
     @staticmethod
     def task_of(config: NgramConfig) -> str:
         return "language_model"
-
-    @property
-    def vocab_size(self) -> int:
-        return self.config.vocab_size
 
     def fit(self, batches: Iterable[Batch], epoch: FitEpoch) -> dict[str, float]:
         """Count the n-grams of the batches, which are windows of running text in order."""
@@ -143,12 +140,6 @@ class Ngram(nn.Module):
         """log p of the labels after each position, without the probabilities of all other words."""
         contexts = self._contexts(self._begun(input_ids, None))
         return self._log_probs([numbers[:, 1:] for numbers in contexts], labels)
-
-    def new_state(self, *, sources: int, paths: int, capacity: int) -> State:
-        return State(sources=sources, paths=paths, capacity=capacity, device=self.uniform.device)
-
-    def read(self, inputs: Mapping[str, Tensor], state: State, sources_R: Tensor) -> None:
-        """Nothing is read before the first token."""
 
     def step(
         self, tokens_NT: Int[Tensor, "N T"], counts_N: Tensor, paths_N: Tensor, state: State

@@ -33,6 +33,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.embedding import TiedOutput, TokenEmbedding
 from regard.layers.recurrent import Recurrent, RecurrentState
 from regard.models._carried import layer_states, to_the_left
+from regard.models._unconditional import Unconditional
 
 _TASKS = {"tokens": "language_model", "classes": "classification", "token_classes": "token_classification"}
 
@@ -69,7 +70,7 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 
 
-class Rnn(nn.Module):
+class Rnn(Unconditional):
     Config = RnnConfig
     SIZES = SIZES
     coverage_site: str | None = None
@@ -173,16 +174,6 @@ class Rnn(nn.Module):
         """The logits if this layer were the last; None where its width is another."""
         wide = self.config.d_hidden * (1 + self.config.bidirectional)
         return self.output(hidden) if hidden.shape[-1] == wide else None
-
-    @property
-    def vocab_size(self) -> int:
-        return self.config.vocab_size
-
-    def new_state(self, *, sources: int, paths: int, capacity: int) -> State:
-        return State(sources=sources, paths=paths, capacity=capacity, device=self.embedding.weight.device)
-
-    def read(self, inputs: Mapping[str, Tensor], state: State, sources_R: Tensor) -> None:
-        """Nothing is read before the first token."""
 
     def step(
         self, tokens_NT: Int[Tensor, "N T"], counts_N: Tensor, paths_N: Tensor, state: State

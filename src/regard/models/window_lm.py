@@ -9,7 +9,6 @@ of plain stochastic gradients.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
@@ -24,6 +23,7 @@ from regard.core.state import State
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.mlp import Mlp
+from regard.models._unconditional import Unconditional
 
 
 class WindowLmConfig(Config):
@@ -46,7 +46,7 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 
 
-class WindowLm(nn.Module):
+class WindowLm(Unconditional):
     Config = WindowLmConfig
     SIZES = SIZES
     coverage_site: str | None = None
@@ -65,10 +65,6 @@ class WindowLm(nn.Module):
     def task_of(config: WindowLmConfig) -> str:
         return "language_model"
 
-    @property
-    def vocab_size(self) -> int:
-        return self.config.vocab_size
-
     def forward(
         self, input_ids: Int[Tensor, "B T"], attention_mask: Tensor | None = None, position_ids: Tensor | None = None
     ) -> Output:
@@ -81,12 +77,6 @@ class WindowLm(nn.Module):
     def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Tensor | None:
         """The logits if this layer were the last; None where its width is another."""
         return self.output(hidden) if hidden.shape[-1] == self.output.in_features else None
-
-    def new_state(self, *, sources: int, paths: int, capacity: int) -> State:
-        return State(sources=sources, paths=paths, capacity=capacity, device=self.embedding.weight.device)
-
-    def read(self, inputs: Mapping[str, Tensor], state: State, sources_R: Tensor) -> None:
-        """Nothing is read before the first token."""
 
     def step(
         self, tokens_NT: Int[Tensor, "N T"], counts_N: Tensor, paths_N: Tensor, state: State
