@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="*", help="the text (or an image), and a target: a translation, a second text, "
                         "or a continuation; some methods need no text")  # fmt: skip
     parser.add_argument("--method", help="maps (default; overview for a page; orders, words or memory for "
-                        "models that count, add words or remember), effective, attribute, …: see --methods")  # fmt: skip
+                        "models that count, add words or remember), effective, …: see --methods")  # fmt: skip
     parser.add_argument("--methods", action="store_true", help="list the methods and their options")
     parser.add_argument(
         "--file",
