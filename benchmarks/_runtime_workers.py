@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 Rows = list[list[int]]
-PEERS = ("transformers", "ctranslate2 float32", "ctranslate2 int8", "regard plain", "regard float32", "regard int8")
+PEERS = ("transformers", "ctranslate2 float32", "ctranslate2 int8", "regard plain", "regard float32",
+         "regard bfloat16", "regard int8")  # fmt: skip
 
 
 class Transformers:

@@ -26,13 +26,14 @@ from typing import Any
 
 import torch
 from _results import add_results, put
-from runtime import PAUSE, Worker
+from runtime import PAUSE, Worker, runnable
 
 from regard.runtime.limits import cpu
 
 ROWS = ("transformers rows", "onnxruntime rows float32", "onnxruntime rows int8", "regard rows plain",
-        "regard rows float32", "regard rows int8")  # fmt: skip
-TEXTS = ("sentence-transformers texts", "regard texts plain", "regard texts float32", "regard texts int8")
+        "regard rows float32", "regard rows bfloat16", "regard rows int8")  # fmt: skip
+TEXTS = ("sentence-transformers texts", "regard texts plain", "regard texts float32", "regard texts bfloat16",
+         "regard texts int8")  # fmt: skip
 
 
 def make_bert(folder: Path, *, small: bool) -> None:
@@ -77,6 +78,7 @@ def measure(
 ) -> str:
     """A table row for each library: things a second, beside the first, and how far the vectors differ from its."""
     script = Path(__file__).with_name("_encoder_workers.py")
+    peers = runnable(peers)
     workers = {peer: Worker(peer, folder, threads, script=script) for peer in peers}
     vectors = {peer: torch.tensor(worker(request)[1]) for peer, worker in workers.items()}
     speeds: dict[str, list[float]] = {peer: [] for peer in peers}

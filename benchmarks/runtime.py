@@ -31,11 +31,22 @@ from statistics import median
 from typing import Any
 
 from _results import add_results, put
-from _runtime_workers import PEERS, Rows
+from _runtime_workers import PEERS as ALL_PEERS
+from _runtime_workers import Rows
 
 from regard.runtime.limits import cpu
+from regard.runtime.native import Missing, kernels
 
 SAME = {"regard float32": ("transformers", "ctranslate2 float32"), "regard int8": ("ctranslate2 int8",)}
+LOW = not isinstance(native := kernels(), Missing) and native.has_low_products
+
+
+def runnable(peers: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that this CPU can run."""
+    return tuple(peer for peer in peers if LOW or "bfloat16" not in peer)
+
+
+PEERS = runnable(ALL_PEERS)
 PAUSE = 0.3
 """Seconds before each turn: the threads of the library before it keep a core busy for a while after their work."""
 

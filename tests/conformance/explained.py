@@ -130,6 +130,22 @@ MAKERS = {
         TEXT,
         None,
     ),
+    "lstmn": lambda: (
+        _words("lstmn", "language_model", d_embedding=8, d_hidden=10, n_layers=2, span=3),
+        "the cat sat on",
+        "the mat",
+    ),
+    "lstmn-classes": lambda: (
+        _words("lstmn", "classification", d_embedding=8, d_hidden=8, head="classes", n_labels=3),
+        TEXT,
+        None,
+    ),
+    "han": lambda: (_words("han", "classification", d_embedding=8, d_hidden=5, n_labels=3), TEXT, None),
+    "han-mean": lambda: (
+        _words("han", "classification", d_embedding=8, d_hidden=5, n_labels=3, pooling="mean"),
+        TEXT,
+        None,
+    ),
 }
 
 

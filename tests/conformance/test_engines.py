@@ -45,16 +45,19 @@ def test_float32_gives_the_tokens_of_plain(name, options):
 
 @needs_kernels
 @pytest.mark.parametrize("name", ["transformer", "gpt2", "llama"])
-def test_int8_depends_on_no_neighbour_and_stays_near(name):
-    """A row's numbers are scaled by that row alone, so company changes no bit of a step's logits."""
+@pytest.mark.parametrize("engine", ["bfloat16", "int8"])
+def test_rounding_depends_on_no_neighbour_and_stays_near(name, engine):
+    """A row's numbers are rounded by that row alone, so company changes no bit of a step's logits."""
+    if engine == "bfloat16" and not kernels().has_low_products:
+        pytest.skip("this CPU has no products of bfloat16 numbers")
     model = make(name, {}, torch.float32)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.div_(1.5)  # weights as they start: larger ones sharpen what is rounded away
-    prepared = choose(model, "int8").model
+    prepared = choose(model, engine).model
     requests = make_requests(name, model.vocab_size, 7, random.Random(name))
     logits = {}
-    for label, runner in (("plain", model), ("int8", prepared)):
+    for label, runner in (("plain", model), (engine, prepared)):
         state = runner.new_state(sources=7, paths=7, capacity=4)
         state.begin(torch.arange(7), torch.arange(7))
         if requests[0].inputs:
@@ -64,13 +67,13 @@ def test_int8_depends_on_no_neighbour_and_stays_near(name):
         for _ in range(2):
             together = runner.step(tokens, torch.ones(7, dtype=torch.long), torch.arange(7), state)
         logits[label] = together
-        if label == "int8":
+        if label == engine:
             state.free(torch.tensor([4]))
             state.begin(torch.tensor([4]), torch.tensor([4]))
             for _ in range(2):
                 single = runner.step(tokens[4:5], torch.ones(1, dtype=torch.long), torch.tensor([4]), state)
             assert torch.equal(single[0], together[4])
-    error = (logits["int8"] - logits["plain"]).norm() / logits["plain"].norm()
+    error = (logits[engine] - logits["plain"]).norm() / logits["plain"].norm()
     assert 0 < error < 0.05
 
 

@@ -22,14 +22,17 @@ QUICK = {
 ALIGNED = ("seq2seq", "seq2seq-luong-lstm", "seq2seq-none")
 ELMO = ("elmo", "elmo-classes")
 BAGS = ("bow", "bow-deep", "bow-lexicon", "dan-classes")
-NO_ATTENTION = ("seq2seq-none", "ngram", *BAGS, "dan", "window_lm", "rnn", "rnn-classes", "ntm-none", *ELMO)
+NO_ATTENTION = (
+    *("seq2seq-none", "ngram", *BAGS, "dan", "window_lm", "rnn", "rnn-classes", "han-mean", "ntm-none"),
+    *ELMO,
+)
 MACHINES = ("ntm", "ntm-heads", "ntm-none")
 CANNOT = {
     "lens": (
         *("bert-none", "bert-sentence", "ngram", *MACHINES, *ELMO),
         *(name for name in BAGS if name.startswith("bow")),
     ),
-    "rollout": (*ALIGNED, *NO_ATTENTION, *MACHINES),
+    "rollout": (*ALIGNED, *NO_ATTENTION, *MACHINES, "lstmn", "lstmn-classes", "han"),
     "maps": NO_ATTENTION,
     "effective": NO_ATTENTION,
     "ablate": NO_ATTENTION,
@@ -39,6 +42,7 @@ CANNOT = {
     "memory": tuple(name for name in MAKERS if name not in ("ntm", "ntm-heads")),
     "orders": tuple(name for name in MAKERS if name != "ngram"),
     "words": ("ngram", "bert-none", "vit"),
+    "document": tuple(name for name in MAKERS if name != "han"),
 }
 ON_TRACES = [name for name in explaining.method_names() if find_method(name).looks_at == "trace"]
 
@@ -127,7 +131,8 @@ def test_a_trace_is_one_file(name, tmp_path):
             assert (a is None) == (b is None)
             assert a is None or torch.equal(a, b)
     if trace.sites:
-        assert explain(back, method="effective").data["sites"].keys() == trace.sites.keys()
+        looks = [look.name for site in trace.sites for look in trace.looks(site)]
+        assert list(explain(back, method="effective").data["sites"]) == looks
     with pytest.raises(UsageError, match="runs the model again"):
         explain(back, method="ablate" if trace.sites else "lens")
 

@@ -13,7 +13,8 @@ from regard import api
 from regard.pipelines import make_pipeline
 from regard.runtime.native import Missing, kernels
 
-ENGINES = ("plain", "float32", "int8")
+LOW = not isinstance(kernels(), Missing) and kernels().has_low_products
+ENGINES = ("plain", "float32", *(["bfloat16"] if LOW else []), "int8")
 QUICK = ("--tokens", 3, "--rounds", 2, "--threads", 1)
 SMALL = {"d_model": 24, "n_heads": 3, "d_ff": 40, "n_encoder_layers": 1, "n_decoder_layers": 2}
 needs_kernels = pytest.mark.skipif(isinstance(kernels(), Missing), reason="no C compiler to build the kernels with")
@@ -44,7 +45,8 @@ def test_a_translator_as_json_and_as_a_picture(translator, tmp_path, capsys):
     facts = json.loads(out)
     assert (facts["threads"], facts["n_input"], facts["n_tokens"], facts["rounds"]) == (1, 16, 3, 2)
     assert facts["auto"] == {"engine": "float32", "reason": None}
-    assert facts["engines"] == {name: {"runs": True, "reason": None} for name in ENGINES}
+    assert {name: facts["engines"][name] for name in ENGINES} == {n: {"runs": True, "reason": None} for n in ENGINES}
+    assert LOW or "no products of bfloat16" in facts["engines"]["bfloat16"]["reason"]
     assert all(facts["limits"][name] > 0 for name in ("read_gb_s", "float32_gflop_s", "int8_gop_s"))
     assert 0 < facts["step_bytes"]["int8"] < facts["step_bytes"]["float32"] == facts["step_bytes"]["plain"]
     works = [(1, 1), (8, 1), (32, 1), (1, 5), (8, 5)]
@@ -64,7 +66,7 @@ def test_a_language_model_as_a_table(language_model, tmp_path, capsys):
     code, out, _ = run(capsys, "bench", language_model, *QUICK, "--out", tmp_path / "bench.png")
     assert code == 0
     assert "auto runs float32 here" in out
-    assert len(re.findall(r"1 input, greedy +(?:plain|float32|int8)", out)) == 3
+    assert len(re.findall(r"1 input, greedy +(?:plain|float32|bfloat16|int8)", out)) == len(ENGINES)
     assert "beam" not in out.lower()
     with Image.open(tmp_path / "bench.png") as picture:
         assert picture.width > 500
@@ -75,7 +77,7 @@ def test_without_kernels_the_reason_is_said(language_model, tmp_path, capsys, mo
     code, out, _ = run(capsys, "bench", language_model, *QUICK, "--out", tmp_path / "bench.html")
     assert code == 0
     assert "auto runs plain here: REGARD_NATIVE is 0" in out
-    assert "float32 and int8 cannot run here: REGARD_NATIVE is 0" in out
+    assert "float32 and bfloat16 and int8 cannot run here: REGARD_NATIVE is 0" in out
     assert "limit, float32" in (tmp_path / "bench.html").read_text()
 
 
@@ -102,7 +104,7 @@ def test_progress_counts_runs(language_model):
     code, printed, seen = with_errors_in_a_terminal(["bench", language_model, *QUICK, "--json"], None)
     assert code == 0
     assert json.loads(printed)
-    assert re.search(r"measuring .*\d+/18 runs", seen)
+    assert re.search(rf"measuring .*\d+/{6 * len(ENGINES)} runs", seen)
 
 
 def test_wrong_calls_are_one_line(language_model, bert, tmp_path, capsys):

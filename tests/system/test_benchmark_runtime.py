@@ -27,7 +27,8 @@ def test_the_libraries_give_the_same_tokens():
     rows = [line.split(" | ") for line in same.splitlines()[2:]]
     assert len(rows) == 6
     for row in rows:
-        theirs, _, plain, float32, int8 = (float(cell.removesuffix(" %")) for cell in row[1:6])
+        theirs, _, plain, float32, *rounded = (float(cell.removesuffix(" %")) for cell in row[1:-1])
         assert plain == float32 == 100.0
         assert theirs > 90
-        assert int8 > 70
+        assert len(rounded) == 1 + kernels().has_low_products
+        assert min(rounded) > 70

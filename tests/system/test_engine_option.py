@@ -28,7 +28,7 @@ def transformer(recipe, tmp_path_factory):
 needs_kernels = pytest.mark.skipif(isinstance(kernels(), Missing), reason="no C compiler to build the kernels with")
 
 
-@pytest.mark.parametrize("engine", ["auto", "plain", "float32", "int8"])
+@pytest.mark.parametrize("engine", ["auto", "plain", "float32", "bfloat16", "int8"])
 def test_every_engine_translates(transformer, engine):
     done = run("translate", transformer, "--engine", engine, text=LINES)
     assert (done.returncode, done.stdout) == (0, EXPECTED), done.stderr

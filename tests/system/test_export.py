@@ -68,7 +68,7 @@ def small(files, tmp_path_factory):
             recipe = {
                 "data": {"train": files, "tokenizer": {"kind": kind, "vocab_size": 90, "joint": joint}},
                 "model": {"name": "transformer", "options": {**SMALL, **options}},
-                "training": {"max_steps": 120, "tokens_per_batch": 512, "lr": 5e-3, "warmup": 30, "clip": 1.0},
+                "training": {"max_steps": 300, "tokens_per_batch": 512, "lr": 5e-3, "warmup": 30, "clip": 1.0},
             }
             made[name] = regard.train(recipe, tmp_path_factory.mktemp("model") / "run", quiet=True)
         return made[name]

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 import torch
 
-from regard.views import Curves, Heads, HeadSite, Matrix, Result, Table, Words
+from regard.views import Curves, Document, Heads, HeadSite, Matrix, Result, Table, Words
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -77,6 +77,7 @@ def small():
         Curves("Curves", "x", "y", {t: [(1, 2), (10, i)] for i, t in enumerate(TOKENS)}, log_x=True),
         Table("Table", ["token", "value"], [[t, 0.5] for t in TOKENS]),
         Words("Words", TOKENS, [0.1 * i - 0.3 for i in range(8)]),
+        Document("Document", [0.75, 0.25], [TOKENS[:3], TOKENS[3:]], [[0.1] * 3, [0.2] * 5]),
     ]
     title = TOKENS[2]
     return Result("attention", title, panels, TOKENS[:4], heads=Heads(sites, ["raw", "effective", "attribution"]))
@@ -110,6 +111,8 @@ def test_tokens_are_shown_as_text(opened):
     words = page.locator(".view.text section").first.locator(".word").all_text_contents()
     assert words == [*TOKENS[:6], "␣", "⏎"]
     assert page.locator("#panel-3 .word").all_text_contents() == words
+    assert page.locator("#panel-4 .word").all_text_contents() == words
+    assert page.locator("#panel-4 .weight").all_text_contents() == ["0.75", "0.25"]
 
 
 def test_heads_kinds_and_sites_change_by_mouse_and_keys(opened):

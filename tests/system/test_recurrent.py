@@ -16,13 +16,16 @@ SMALL = {"d_embedding": 16, "d_hidden": 24, "n_layers": 2}
 
 
 def recipe(folder, *, cell="lstm", streams=4, options=None, **training):
+    """`cell` is one of the rnn's, or "tape" for the LSTMN, whose tape is shorter than two batches."""
+    tape = {"name": "lstmn", "options": {"span": 15, "n_layers": 1}}
+    kind = tape if cell == "tape" else {"name": "rnn", "options": {"cell": cell}}
     text = " ".join(f"a{n % 7} b{(n // 7) % 5} c{n % 3}" for n in range(1500))
     (folder / "text.txt").write_text(text + "\n")
     return {
         "task": "language_model",
         "data": {"train": str(folder / "text.txt"), "validation_share": 0.1, "context": 12, "streams": streams,
                  "tokenizer": {"kind": "space", "vocab_size": 60}},
-        "model": {"name": "rnn", "options": {**SMALL, "cell": cell, **(options or {})}},
+        "model": {**kind, "options": {**SMALL, **kind["options"], **(options or {})}},
         "training": {"max_steps": 24, "lr": 0.01, "warmup": 0, "schedule": "constant", "validate_every": 8,
                      "checkpoint_every": 5, "log_every": 1, **training},
     }  # fmt: skip
@@ -32,7 +35,7 @@ def tensors(model):
     return model.model.state_dict()
 
 
-@pytest.mark.parametrize("cell", ["elman", "gru", "lstm"])
+@pytest.mark.parametrize("cell", ["elman", "gru", "lstm", "tape"])
 def test_a_carried_state_survives_a_resume_to_the_bit(cell, tmp_path, monkeypatch):
     options = {"dropout": 0.2}
     whole = regard.train(recipe(tmp_path, cell=cell, options=options), tmp_path / "whole", quiet=True)
@@ -69,8 +72,9 @@ def test_the_state_makes_a_difference_and_validation_reads_the_whole_text(tmp_pa
     assert alone["loss"] > numbers["loss"] + 0.05
 
 
-def test_probabilities_sum_to_one_and_text_is_generated(tmp_path):
-    model = regard.train(recipe(tmp_path), tmp_path / "run", quiet=True)
+@pytest.mark.parametrize("cell", ["lstm", "tape"])
+def test_probabilities_sum_to_one_and_text_is_generated(cell, tmp_path):
+    model = regard.train(recipe(tmp_path, cell=cell), tmp_path / "run", quiet=True)
     with torch.no_grad():
         sums = model(torch.tensor([[5, 6, 7, 8]])).logits.double().softmax(-1).sum(-1)
     torch.testing.assert_close(sums, torch.ones_like(sums))
@@ -93,7 +97,7 @@ def test_what_does_not_fit_is_said(options, tmp_path):
         regard.train(recipe(tmp_path, options=options), tmp_path / "run", quiet=True)
 
 
-@pytest.mark.parametrize("cell", ["elman", "gru", "lstm"])
+@pytest.mark.parametrize("cell", ["elman", "gru", "lstm", "tape"])
 def test_a_class_from_the_order_of_words(cell, tmp_path):
     """The class is whether x stands before y: a bag of words cannot know."""
     lines = ["x a b y\tfirst", "y a b x\tlast", "x b y\tfirst", "y b x\tlast", "a x y b\tfirst", "b y x a\tlast"]
@@ -104,7 +108,8 @@ def test_a_class_from_the_order_of_words(cell, tmp_path):
         "task": "classification",
         "data": {"train": train, "validation": dev, "max_len": 8,
                  "tokenizer": {"kind": "space", "vocab_size": 20}},
-        "model": {"name": "rnn", "options": {**SMALL, "cell": cell, "bidirectional": cell == "gru"}},
+        "model": {"name": "rnn", "options": {**SMALL, "cell": cell, "bidirectional": cell == "gru"}}
+        if cell != "tape" else {"name": "lstmn", "options": SMALL},
         "training": {"max_steps": 80, "lr": 0.02, "warmup": 0, "tokens_per_batch": 200, "validate_every": 40},
     }  # fmt: skip
     model = regard.train(trained, tmp_path / "run", quiet=True)

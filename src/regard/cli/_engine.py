@@ -13,10 +13,11 @@ from regard.cli._terminal import one_line
 def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
-        choices=("auto", "plain", "float32", "int8"),
+        choices=("auto", "plain", "float32", "bfloat16", "int8"),
         default="auto",
-        help="how the model runs: plain is the reference; float32 gives the same result faster; int8 is faster still "
-        "and nearly the same; auto (the default) is float32 if that can run, else plain",
+        help="how the model runs: plain is the reference; float32 gives the same result faster; bfloat16 (on CPUs that "
+        "have it) and int8 are faster still and nearly the same; auto (the default) is float32 if that can run, else "
+        "plain",
     )
 
 

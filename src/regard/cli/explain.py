@@ -25,8 +25,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="?", help="a model folder, or a stored .trace file")
     parser.add_argument("text", nargs="*", help="the text (or an image), and a target: a translation, a second text, "
                         "or a continuation; some methods need no text")  # fmt: skip
-    parser.add_argument("--method", help="maps (default; overview for a page; orders, words or memory for "
-                        "models that count, add words or remember), effective, …: see --methods")  # fmt: skip
+    parser.add_argument(
+        "--method",
+        help="maps (the default; overview for a page; some models have their own), effective, …: see --methods",
+    )
     parser.add_argument("--methods", action="store_true", help="list the methods and their options")
     parser.add_argument(
         "--file",

@@ -5,6 +5,21 @@
 
 #define LANES 16
 
+/* bfloat16 is the upper half of a float32. */
+static inline float from_low(uint16_t x) {
+    const uint32_t bits = (uint32_t)x << 16;
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+/* Round to the nearest, ties to even. */
+static inline uint16_t to_low(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
 /* exp(x) for x <= 0 to about one unit in the last place: 2^n · exp(r), |r| <= ln 2 / 2; 0 below -87. */
 static inline float exp_below(float x) {
     x = x > -87.0f ? x : -87.0f;

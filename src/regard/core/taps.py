@@ -30,12 +30,14 @@ class Axes:
     """What the queries and the keys of a site are: "source", "target", "image", "memory", "word" and so on.
 
     The names are those for which the explanation has labels (`explain.Subject.sides`). `rows` [B] gives the input of
-    each row of the call, where one input gives several rows, for example the sentences of a document.
+    each row of the call, where one input gives several rows, for example the sentences of a document. `first_key` is
+    the place on its axis of the call's first key, for a window that moves along (a tape whose oldest end is cut off).
     """
 
     queries: str = "input"
     keys: str = "input"
     rows: Tensor | None = None
+    first_key: int = 0
     mixes: bool = True
     """Whether the site gives the values mixed by its weights; one that writes to them by its weights does not."""
 

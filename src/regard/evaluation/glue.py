@@ -33,7 +33,7 @@ from regard.data.text import Tokenizer
 from regard.data.text.layout import layout
 from regard.data.text_rows import TextRows
 from regard.evaluation.metrics import scores
-from regard.models import reads_cls
+from regard.models import reads_cls, row_layout
 from regard.pipelines import pipeline_of
 from regard.store import StoredModel
 from regard.tasks.classification import Classification
@@ -124,7 +124,7 @@ def _has_head(stored: StoredModel, task: GlueTask) -> bool:
 
 def head_logits(stored: StoredModel, examples: Sequence[Example]) -> Tensor:
     """The logits of the model's head for each example [N,C]."""
-    lay = layout(reads_cls(stored.name), stored.extra)
+    lay = layout(row_layout(stored.name), stored.extra)
     rows = TextRows(_tokenizer(stored), examples, max_len=_longest(stored, _MAX_LEN), lay=lay)
     task, measured, model = Classification(), Measured(), stored.model.eval()
     for batch in _batches(rows).epoch(0):
@@ -135,7 +135,7 @@ def head_logits(stored: StoredModel, examples: Sequence[Example]) -> Tensor:
 def vectors(stored: StoredModel, texts: Sequence[str]) -> Tensor:
     """The encoder's vector of each text [N,D], by default its mean state; a repeated text is read once."""
     different = list(dict.fromkeys(texts))
-    examples, lay = [Example(text) for text in different], layout(reads_cls(stored.name), stored.extra)
+    examples, lay = [Example(text) for text in different], layout(row_layout(stored.name), stored.extra)
     rows = TextRows(_tokenizer(stored), examples, max_len=_longest(stored, _MAX_LEN), lay=lay)
     parts: dict[int, Tensor] = {}
     model, how = stored.model.eval(), getattr(stored.config, "pooling", None)

@@ -89,7 +89,12 @@ class Speeds:
     def as_dict(self) -> dict[str, Any]:
         """As JSON data."""
         plain = ("model", "cpu", "threads", "torch", "n_input", "n_tokens", "rounds", "step_bytes")
-        rates = {"read": "read_gb_s", "float32": "float32_gflop_s", "int8": "int8_gop_s"}
+        rates = {
+            "read": "read_gb_s",
+            "float32": "float32_gflop_s",
+            "bfloat16": "bfloat16_gflop_s",
+            "int8": "int8_gop_s",
+        }
         limits: dict[str, Any] = {}
         for name, unit in rates.items():
             rate: Rate | None = getattr(self.limits, name)
@@ -215,14 +220,14 @@ class SpeedTest:
 
 
 def step_bytes(weights: list[Tensor], engine: str) -> int:
-    """Bytes of weights that an engine reads in a step; int8 keeps vectors (biases, norms) as they are."""
-    whole = engine == "int8"
-    return sum(weight.numel() if whole and weight.dim() > 1 else weight.nbytes for weight in weights)
+    """Bytes of weights that an engine reads in a step; vectors (biases, norms) stay as they are."""
+    size = {"bfloat16": 2, "int8": 1}.get(engine)
+    return sum(weight.nbytes if size is None or weight.dim() < 2 else size * weight.numel() for weight in weights)
 
 
 def limit_of(work: Work, engine: str, limits: Limits, weights: list[Tensor]) -> float | None:
     """The tokens per second that reading the weights and multiplying them allow; None if a rate is not known."""
-    product = limits.int8 if engine == "int8" else limits.float32
+    product = {"bfloat16": limits.bfloat16, "int8": limits.int8}.get(engine, limits.float32)
     if product is None or not weights:
         return None
     reading = step_bytes(weights, engine) / (limits.read.giga * 1e9)

@@ -35,10 +35,11 @@ def _statements(speeds: Speeds) -> list[str]:
     for engine, reason in speeds.missing.items():
         reasons.setdefault(reason, []).append(engine)
     said += [f"{' and '.join(names)} cannot run here: {reason}." for reason, names in reasons.items()]
+    low = f", {limits.bfloat16.giga:,.0f} in bfloat16" if limits.bfloat16 else ""
     int8 = f", {limits.int8.giga:,.0f} billion a second in int8" if limits.int8 else ""
     said.append(
         f"This machine reads {limits.read.giga:.1f} GB/s ({limits.read.by}) and computes {limits.float32.giga:,.0f} "
-        f"GFLOP/s in float32 ({limits.float32.by}){int8}."
+        f"GFLOP/s in float32 ({limits.float32.by}){low}{int8}."
     )
     return said + [_reached(speeds, speed) for speed in speeds.speeds if speed.work == Work(1, 1) and speed.limit]
 
@@ -47,7 +48,9 @@ def _why(speeds: Speeds) -> str:
     if speeds.auto.reason is not None:
         return speeds.auto.reason
     if speeds.auto.engine == "float32":
-        return "its kernels are compiled, and it gives the same tokens as plain; int8 runs only when asked for"
+        return (
+            "its kernels are compiled, and it gives the same tokens as plain; bfloat16 and int8 run only when asked for"
+        )
     return "it suits this model and this machine"
 
 
@@ -68,8 +71,8 @@ def _curves(speeds: Speeds, beam: int) -> Curves:
         if own:
             lines[engine] = [(speed.work.batch, speed.median) for speed in own]
             bands[engine] = [(speed.work.batch, speed.low, speed.high) for speed in own]
-    for precision in ("float32", "int8"):
-        engine = "plain" if precision == "float32" else "int8"
+    for precision in ("float32", "bfloat16", "int8"):
+        engine = "plain" if precision == "float32" else precision
         limit = [(s.work.batch, s.limit) for s in chosen if s.engine == engine and s.limit is not None]
         if limit:
             lines[f"limit, {precision}"] = [(float(batch), value) for batch, value in limit]

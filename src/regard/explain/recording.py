@@ -95,20 +95,21 @@ def _slopes(scores: Tensor, contexts: dict[str, list[Tensor]]) -> dict[str, Tens
 
 def _site(calls: list[taps.Seen], slope: Tensor | None) -> Site:
     """One site. A recurrent model calls it once per step: the queries of all calls are joined in order, and keys that a
-    call did not have yet get weight 0. If the values change between calls, each call has its own T."""
-    first, n_keys = calls[0], max(_n_keys(call) for call in calls)
-    weights = [_widened(call.weights, n_keys) for call in calls if call.weights is not None]
+    call did not have get weight 0. If the values change between calls, each call has its own T."""
+    first, n_keys = calls[0], max(_end(call) for call in calls)
+    weights = [_widened(call.weights, n_keys, call) for call in calls if call.weights is not None]
     path = frame = gradients = calls_Q = None
     values = [_shared(call) for call in calls if call.values is not None]
     if values:
         slices = None if slope is None or not first.axes.mixes else slope.split([part.shape[2] for part in weights], 2)
         if slices is not None:
-            parts = [_widened(dy @ v.mT, n_keys) for dy, v in zip(slices, values, strict=True)]
+            parts = [_widened(dy @ v.mT, n_keys, call) for dy, v, call in zip(slices, values, calls, strict=True)]
             gradients = torch.cat(parts, 2).detach()
         if not _alike(values):
             counts = [1 if call.query is None else call.query.shape[2] for call in calls]
             calls_Q = torch.arange(len(calls)).repeat_interleave(torch.tensor(counts))
-        filled = [F.pad(v, (0, 0, 0, n_keys - v.shape[2])) for v in (values[:1] if calls_Q is None else values)]
+        several = calls[:1] if calls_Q is None else calls
+        filled = [_widened(v.mT, n_keys, call).mT for v, call in zip(values, several, strict=False)]
         path = filled[0] if calls_Q is None else torch.stack(filled, 2)
         if first.slices is not None:
             basis, triangle = torch.linalg.qr(first.slices.mT)
@@ -128,14 +129,16 @@ def _site(calls: list[taps.Seen], slope: Tensor | None) -> Site:
     )
 
 
-def _n_keys(call: taps.Seen) -> int:
+def _end(call: taps.Seen) -> int:
+    """The place after the call's last key."""
     parts = ((call.weights, 3), (call.values, 2))
-    return max((tensor.shape[axis] for tensor, axis in parts if tensor is not None), default=0)
+    return call.axes.first_key + max((tensor.shape[axis] for tensor, axis in parts if tensor is not None), default=0)
 
 
-def _widened(tensor: Tensor, n_keys: int) -> Tensor:
-    """Pad [B,H,Q,K] to `n_keys` with keys of weight 0."""
-    return tensor if tensor.shape[3] == n_keys else F.pad(tensor, (0, n_keys - tensor.shape[3]))
+def _widened(tensor: Tensor, n_keys: int, call: taps.Seen) -> Tensor:
+    """Pad [B,H,Q,K] to `n_keys` with keys of weight 0, before and after those of the call."""
+    before = call.axes.first_key
+    return tensor if tensor.shape[3] == n_keys else F.pad(tensor, (before, n_keys - before - tensor.shape[3]))
 
 
 def _shared(call: taps.Seen) -> Tensor:
@@ -153,14 +156,14 @@ def _alike(values: list[Tensor]) -> bool:
 
 def _allowed(calls: list[taps.Seen], n_keys: int) -> Tensor | None:
     """What each query may see, for the queries whose weights were kept."""
-    unlike = any(_n_keys(call) != n_keys for call in calls)
+    unlike = any(call.axes.first_key or _end(call) != n_keys for call in calls)
     if not unlike and all(call.allowed is None for call in calls):
         return None
     parts = []
     for call in calls:
         if call.weights is not None:
             whole = torch.ones(1, 1, *call.weights.shape[2:], dtype=torch.bool)
-            parts.append(_widened(whole if call.allowed is None else whole & call.allowed, n_keys))
+            parts.append(_widened(whole if call.allowed is None else whole & call.allowed, n_keys, call))
     return torch.cat([part.expand(max(len(p) for p in parts), max(p.shape[1] for p in parts), -1, -1)
                       for part in parts], 2) if parts else None  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -52,6 +52,13 @@ def reads_cls(name: str) -> bool:
     """Whether texts for this model get [CLS] and [SEP]: as it says, or else if it cannot generate text."""
     model_class = lookup.find(__name__, name)
     return bool(getattr(model_class, "reads_cls", not hasattr(model_class, "step")))
+
+
+def row_layout(name: str) -> Literal["cls", "sentences", "plain"]:
+    """How texts become rows for this model: see `data.text.layout`."""
+    if getattr(lookup.find(__name__, name), "reads_sentences", False):
+        return "sentences"
+    return "cls" if reads_cls(name) else "plain"
 
 
 def reads_characters(name: str) -> bool:

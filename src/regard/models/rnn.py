@@ -32,6 +32,7 @@ from regard.core.state import State
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import TiedOutput, TokenEmbedding
 from regard.layers.recurrent import Recurrent, RecurrentState
+from regard.models._carried import layer_states, to_the_left
 
 _TASKS = {"tokens": "language_model", "classes": "classification", "token_classes": "token_classification"}
 
@@ -114,9 +115,9 @@ class Rnn(nn.Module):
         `carried` is the `state` that an earlier call gave; padding stands on the left or on the right.
         """
         real = None if attention_mask is None else attention_mask.bool()
-        ids, back = (input_ids, None) if real is None else _to_the_left(input_ids, real)
+        ids, back = (input_ids, None) if real is None else to_the_left(input_ids, real)
         lengths = None if real is None else real.sum(1)
-        hidden, ends = self._run(ids, lengths, _layers(carried, len(self.layers)))
+        hidden, ends = self._run(ids, lengths, layer_states(carried, len(self.layers)))
         if back is not None:
             hidden = hidden.gather(1, back[..., None].expand_as(hidden))
         state = {f"{n}.{name}": part for n, end in enumerate(ends) for name, part in end.items()}
@@ -200,22 +201,3 @@ class Rnn(nn.Module):
         rows.advance()
         logits: Tensor = self.output(rows.last(hidden))
         return logits
-
-
-def _layers(carried: Mapping[str, Tensor] | None, count: int) -> list[RecurrentState | None]:
-    """The state of each layer, of names such as "0.hidden"."""
-    if carried is None:
-        return [None] * count
-    parts: list[RecurrentState | None] = []
-    for number in range(count):
-        own = f"{number}."
-        parts.append({name.removeprefix(own): part for name, part in carried.items() if name.startswith(own)})
-    return parts
-
-
-def _to_the_left(ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Rows without gaps before or between their words, and where each place then stands; None: they had none."""
-    order = torch.sort((~real).to(torch.uint8), dim=1, stable=True).indices
-    if bool((order == torch.arange(ids.shape[1], device=ids.device)).all()):
-        return ids, None
-    return ids.gather(1, order), order.argsort(1)

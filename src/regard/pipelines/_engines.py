@@ -14,7 +14,7 @@ _WORTH_COMPILING = 3e11
 
 
 class Engines(nn.Module):
-    """A model that runs with an engine of `regard.runtime`: auto, plain, float32 or int8."""
+    """A model that runs with an engine of `regard.runtime`: auto, plain, float32, bfloat16 or int8."""
 
     model: Any
 

@@ -15,7 +15,7 @@ from regard.data.text import Tokenizer
 from regard.data.text.layout import layout
 from regard.data.text.rows import named
 from regard.explain import Subject, explain
-from regard.models import check_words, reads_cls
+from regard.models import check_words, row_layout
 from regard.pipelines import _subjects as subjects
 from regard.pipelines._classes import distinct
 from regard.pipelines._engines import Engines
@@ -166,7 +166,7 @@ class TextEncoder(Loaded):
         return self._laid_out(texts, others, self.reads_at_most)
 
     def _laid_out(self, texts: Sequence[str], others: Sequence[str] | None, longest: int) -> dict[str, torch.Tensor]:
-        lay = layout(reads_cls(self.stored.name), self.stored.extra)
+        lay = layout(row_layout(self.stored.name), self.stored.extra)
         # One token more than is kept distinguishes a row that is cut from one that just fits.
         rows = lay(self.tokenizer, list(texts), others and list(others), longest + 1)
         if any(too_long := [len(ids) > longest for ids, _ in rows]):

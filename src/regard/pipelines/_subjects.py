@@ -72,8 +72,10 @@ def cosine_score(output: Any, goal: Mapping[str, Tensor], how: Pooling | None = 
     return F.cosine_similarity(pool(output.hidden, goal["real"], how), goal["vector"], dim=-1)
 
 
-def untrained(loaded: Loaded, again: Callable[[Loaded], Subject]) -> Callable[[int], Subject]:
-    """Makes the subject with new random weights, by seed."""
+def untrained(loaded: Loaded, again: Callable[[Loaded], Subject]) -> Callable[[int], Subject] | None:
+    """Makes the subject with new random weights, by seed; None for a model without weights, such as one that counts."""
+    if next(loaded.model.parameters(), None) is None:
+        return None
 
     def make(seed: int) -> Subject:
         with torch.random.fork_rng():
@@ -103,7 +105,7 @@ def reader_subject(loaded: TextEncoder, texts: Texts, others: Texts | None = Non
         loaded.stored.task,
         model,
         inputs,
-        {"input": labels, **{side: [[side]] * len(rows) for side in getattr(model, "whole_sides", ())}},
+        {"input": labels, **_more_sides(model, inputs, labels)},
         score,
         goal,
         {"input": inputs["input_ids"]},
@@ -141,12 +143,13 @@ def writer_subject(loaded: LanguageModelPipeline, texts: Texts, targets: Texts |
         answer["next"] = [list(zip(loaded.tokenizer.tokens(tokens), shares, strict=True)) for tokens, shares in pairs]
     for number, (prompt, target) in enumerate(zip(prompts, after, strict=True)):
         wanted[number, len(prompt) - 1 : len(prompt) - 1 + len(target)] = torch.tensor(target, dtype=torch.long)
+    labels = [loaded.tokenizer.tokens(row) for row in whole]
     return Subject(
         loaded.stored.name,
         loaded.stored.task,
         loaded.model,
         inputs,
-        {"input": [loaded.tokenizer.tokens(row) for row in whole]},
+        {"input": labels, **_more_sides(loaded.model, inputs, labels)},
         token_score,
         {"wanted": wanted},
         {"input": ids},
@@ -230,6 +233,12 @@ def _with_seconds(texts: Sequence[str], seconds: Sequence[str] | None) -> list[s
     if seconds is None or len(seconds) != len(texts):
         return list(texts)
     return [f"{first} / {second}" for first, second in zip(texts, seconds, strict=True)]
+
+
+def _more_sides(model: Any, inputs: Mapping[str, Tensor], labels: list[list[str]]) -> dict[str, list[list[str]]]:
+    """The labels of the model's other axes: one for a whole text, or what the model makes of the tokens' labels."""
+    whole = {side: [[side]] * len(labels) for side in getattr(model, "whole_sides", ())}
+    return {**whole, **(model.sides(labels, **inputs) if hasattr(model, "sides") else {})}
 
 
 def _table(model: Any) -> Tensor | None:

@@ -4,6 +4,8 @@
 
     plain     the model as it is: the reference
     float32   packed weights and compiled kernels; the same tokens (docs/decisions/runtime.md)
+    bfloat16  weights and activations with 8 significant bits, half of the memory to read; for CPUs that have such
+              products (AVX-512 BF16)
     int8      weights and activations as 8-bit integers, a quarter of the memory to read
     auto      float32 where the kernels are there or the work is worth compiling them, else plain
 
@@ -12,6 +14,7 @@ What cannot be prepared runs as `plain`; `Choice.reason` says why.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
@@ -19,10 +22,11 @@ from typing import Any, Literal, get_args
 from regard.core.errors import UnknownName
 from regard.runtime.native import Missing, kernels
 from regard.runtime.prepared import Prepared, PreparedEncoder, cannot
-from regard.runtime.products import PackedFloat, PackedInt8
+from regard.runtime.products import PackedBfloat16, PackedFloat, PackedInt8, Product
 
-Engine = Literal["auto", "plain", "float32", "int8"]
+Engine = Literal["auto", "plain", "float32", "bfloat16", "int8"]
 ENGINES: tuple[str, ...] = get_args(Engine)
+_PACKED: dict[str, Callable[..., Product]] = {"float32": PackedFloat, "bfloat16": PackedBfloat16, "int8": PackedInt8}
 
 __all__ = ["ENGINES", "Choice", "Engine", "choose", "prepare"]
 
@@ -48,9 +52,11 @@ def choose(model: Any, engine: str = "auto", *, patient: bool = True) -> Choice:
     native = kernels(build=patient or engine != "auto")
     if isinstance(native, Missing):
         return Choice(model, "plain", native.reason)
-    pack = partial(PackedInt8 if engine == "int8" else PackedFloat, native)
+    if engine == "bfloat16" and not native.has_low_products:
+        return Choice(model, "plain", "this CPU has no products of bfloat16 numbers")
+    precision = "float32" if engine == "auto" else engine
     kind = Prepared if hasattr(model, "step") else PreparedEncoder
-    return Choice(kind(model, pack, native), "int8" if engine == "int8" else "float32")
+    return Choice(kind(model, partial(_PACKED[precision], native), native), precision)
 
 
 def prepare(model: Any, engine: str = "auto") -> Any:

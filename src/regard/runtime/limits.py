@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from regard.runtime.native import Missing, kernels
-from regard.runtime.products import PackedFloat, PackedInt8
+from regard.runtime.products import PackedBfloat16, PackedFloat, PackedInt8
 
 _READ = 16384, 4096  # float32: 256 MB, more than a cache holds
 _PRODUCT = 256, 2048, 2048  # rows, inputs, outputs
@@ -36,20 +36,22 @@ class Rate:
 
 @dataclass(frozen=True)
 class Limits:
-    """`read` in bytes; `float32` and `int8` in operations, two for each multiplication and addition."""
+    """`read` in bytes; the others in operations, two for each multiplication and addition."""
 
     read: Rate
     float32: Rate
+    bfloat16: Rate | None
+    """None where there are no compiled kernels, or where the CPU has no such products."""
     int8: Rate | None
     """None where there are no compiled kernels."""
 
     def best(self, other: Limits) -> Limits:
         """The larger of each rate."""
-        eights = [rate for rate in (self.int8, other.int8) if rate is not None]
         return Limits(
             max(self.read, other.read, key=_giga),
             max(self.float32, other.float32, key=_giga),
-            max(eights, key=_giga) if eights else None,
+            _larger(self.bfloat16, other.bfloat16),
+            _larger(self.int8, other.int8),
         )
 
 
@@ -61,6 +63,7 @@ def measure_limits() -> Limits:
     reads: dict[str, Callable[[], object]] = {"torch.sum": numbers_NK.sum, "torch.amax": numbers_NK.amax}
     x_MK, weight_NK = torch.rand(_PRODUCT[0], _PRODUCT[1]), torch.rand(_PRODUCT[2], _PRODUCT[1])
     products: dict[str, Callable[[], object]] = {"torch.mm": lambda: torch.mm(x_MK, weight_NK.T)}
+    halves: dict[str, Callable[[], object]] = {}
     eights: dict[str, Callable[[], object]] = {}
     if not isinstance(native, Missing):
         packed, packed_int8 = PackedFloat(native, weight_NK, None), PackedInt8(native, weight_NK, None)
@@ -68,11 +71,15 @@ def measure_limits() -> Limits:
         reads["packed product"] = lambda: large(row_1K)
         products["packed product"] = lambda: packed(x_MK)
         eights["packed product"] = lambda: packed_int8(x_MK)
+        if native.has_low_products:
+            packed_low = PackedBfloat16(native, weight_NK, None)
+            halves["packed product"] = lambda: packed_low(x_MK)
     operations = 2 * _PRODUCT[0] * _PRODUCT[1] * _PRODUCT[2]
     with torch.inference_mode():
         return Limits(
             _fastest(reads, numbers_NK.nbytes),
             _fastest(products, operations),
+            _fastest(halves, operations) if halves else None,
             _fastest(eights, operations) if eights else None,
         )
 
@@ -103,6 +110,11 @@ def _fastest(calls: dict[str, Callable[[], object]], amount: int) -> Rate:
             call()
             rates.append(Rate(amount / (time.perf_counter() - start) / 1e9, by))
     return max(rates, key=_giga)
+
+
+def _larger(a: Rate | None, b: Rate | None) -> Rate | None:
+    known = [rate for rate in (a, b) if rate is not None]
+    return max(known, key=_giga) if known else None
 
 
 def _giga(rate: Rate) -> float:

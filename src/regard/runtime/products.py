@@ -1,6 +1,7 @@
 """Products with weights that were packed beforehand: y = x Wᵀ + b (+ residual), for x [M,K] in float32.
 
 float32   W as it is, in panels that the kernel reads front to back
+bfloat16  W and x rounded to 8 significant bits, sums in float32
 int8      W as integers with a scale for each output; x becomes integers row by row, so that a row's result does
           not depend on its neighbours
 """
@@ -39,6 +40,25 @@ class PackedFloat:
         y_MN = x_MK.new_empty(len(x_MK), self._n)
         residual = None if residual_MN is None else residual_MN.data_ptr()
         self._run(x_MK.data_ptr(), len(x_MK), self._k, *self._places, residual, y_MN.data_ptr())
+        return y_MN
+
+
+class PackedBfloat16:
+    def __init__(self, kernels: Kernels, weight_NK: Tensor, bias_N: Tensor | None) -> None:
+        self._run = kernels.product_low
+        self._n, self._k = weight_NK.shape
+        self._width = -(-self._k // 2) * 2
+        weight_NK = weight_NK.contiguous()
+        self._packed = _room(_panels(self._n) * self._width, torch.bfloat16)
+        kernels.pack_low(weight_NK.data_ptr(), self._n, self._k, self._packed.data_ptr())
+        self._bias = None if bias_N is None else bias_N.contiguous()
+        self._places = self._packed.data_ptr(), self._n, None if self._bias is None else self._bias.data_ptr()
+
+    def __call__(self, x_MK: Tensor, residual_MN: Tensor | None = None) -> Tensor:
+        x_MK, m = x_MK.contiguous(), len(x_MK)
+        y_MN, room = x_MK.new_empty(m, self._n), torch.empty(m * self._width, dtype=torch.bfloat16)
+        residual = None if residual_MN is None else residual_MN.data_ptr()
+        self._run(x_MK.data_ptr(), m, self._k, *self._places, residual, y_MN.data_ptr(), room.data_ptr())
         return y_MN
 
 

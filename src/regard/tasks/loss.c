@@ -9,20 +9,6 @@
 typedef float floats __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef int32_t ints __attribute__((vector_size(4 * LANES)));
 
-static inline float from_low(uint16_t x) {
-    const uint32_t bits = (uint32_t)x << 16;
-    float value;
-    memcpy(&value, &bits, 4);
-    return value;
-}
-
-/* Round to the nearest, ties to even. */
-static inline uint16_t to_low(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, 4);
-    return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
 /* The largest of the numbers, and their mean; compilers do not vectorise a maximum that could meet a NaN. */
 static void peak_and_mean(const float *row, int64_t count, float *peak, float *mean) {
     floats largest = (floats){0} - INFINITY, sums = (floats){0};

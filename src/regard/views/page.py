@@ -24,9 +24,9 @@ from regard.views import colours
 from regard.views.labels import format_number, visible, visible_line
 from regard.views.packed import EXACT, pack, thumbnails
 from regard.views.points import points_svg
-from regard.views.result import Curves, Heads, Matrix, Panel, Points, Result, Table, Words, plain
+from regard.views.result import Curves, Document, Heads, Matrix, Panel, Points, Result, Table, Words, plain
 
-SCRIPTS = ("drawing.js", "matrix.js", "words.js", "curves.js", "weights.js", "explorer.js", "page.js")
+SCRIPTS = ("drawing.js", "matrix.js", "words.js", "document.js", "curves.js", "weights.js", "explorer.js", "page.js")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -115,6 +115,8 @@ def _panel_data(panel: Panel) -> dict[str, Any]:
         return shown | {"rows": [visible(x) for x in panel.rows], "columns": [visible(x) for x in panel.columns]}
     if isinstance(panel, Words):
         return shown | {"labels": [visible(x) for x in panel.labels]}
+    if isinstance(panel, Document):
+        return shown | {"labels": [[visible(x) for x in sentence] for sentence in panel.labels]}
     assert isinstance(panel, Curves)
     lines = {visible(label): points for label, points in shown["series"].items()}
     bands = {visible(label): points for label, points in shown["bands"].items()}
@@ -129,13 +131,23 @@ def _section(number: int, panel: Panel) -> str:
     elif isinstance(panel, Points):
         body = points_svg(panel)
     elif isinstance(panel, Words):
-        words = " ".join(f"<bdi>{html.escape(visible(label))}</bdi>" for label in panel.labels)
-        body = f'<p class="words" dir="auto">{words}</p>'
+        body = f'<p class="words" dir="auto">{_word_elements(panel.labels)}</p>'
+    elif isinstance(panel, Document):
+        lines = zip(panel.margin, panel.labels, strict=True)
+        body = "".join(
+            f'<div class="sentence"><span class="weight">{format_number(weight, 3)}</span>'
+            f'<p class="words" dir="auto">{_word_elements(labels)}</p></div>'
+            for weight, labels in lines
+        )
     note = f'<p class="note" dir="auto">{_escaped(panel.note)}</p>' if panel.note else ""
     return (
         f'<section class="card panel" aria-labelledby="name-{number}"><h2 id="name-{number}" dir="auto">'
         f'{_escaped(panel.name)}</h2><div class="body" id="panel-{number}">{body}</div>{note}</section>\n'
     )
+
+
+def _word_elements(labels: list[str]) -> str:
+    return " ".join(f"<bdi>{html.escape(visible(label))}</bdi>" for label in labels)
 
 
 def _table(table: Table) -> str:

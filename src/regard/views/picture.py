@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from regard.core.errors import UsageError
-from regard.views.colours import DIVERGING, Colour, colour_at, fraction, is_dark, limits
+from regard.views.colours import DIVERGING, limits
 from regard.views.labels import format_number, visible
 from regard.views.points import draw_points
-from regard.views.result import Curves, Heads, Matrix, Panel, Points, Result, Table, Words
+from regard.views.result import Curves, Document, Heads, Matrix, Panel, Points, Result, Table, Words
+from regard.views.words import draw_document, draw_words, n_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,11 +93,11 @@ def _height(panel: Panel) -> float:
         return 5.5
     if isinstance(panel, Table):
         return 0.7 + 0.24 * (len(panel.rows) + 1)
-    return 0.9 + 0.3 * len(_wrapped_words(panel))
+    return 0.9 + 0.3 * n_lines(panel)
 
 
 def _draw(figure: Figure, place: SubplotSpec, panel: Panel) -> None:
-    axes = figure.add_subplot(place, label=_FULL if isinstance(panel, Table | Words) else "")
+    axes = figure.add_subplot(place, label=_FULL if isinstance(panel, Table | Words | Document) else "")
     axes.set_title(_escaped(panel.name), fontsize=10, loc="left")
     if isinstance(panel, Matrix):
         _draw_matrix(figure, axes, panel)
@@ -106,8 +107,10 @@ def _draw(figure: Figure, place: SubplotSpec, panel: Panel) -> None:
         _draw_table(axes, panel)
     elif isinstance(panel, Points):
         draw_points(axes, panel)
+    elif isinstance(panel, Document):
+        draw_document(axes, panel)
     else:
-        _draw_words(axes, panel)
+        draw_words(axes, panel)
 
 
 def _draw_matrix(figure: Figure, axes: Axes, panel: Matrix) -> None:
@@ -179,52 +182,6 @@ def _draw_table(axes: Axes, panel: Table) -> None:
     for (row, _), cell in table.get_celld().items():
         cell.set(edgecolor="#dddddd", height=1 / (len(panel.rows) + 1))
         cell.set_text_props(color="#555555" if row == 0 else "#111111")
-
-
-def _draw_words(axes: Axes, panel: Words) -> None:
-    lines = _wrapped_words(panel)
-    ends = limits(panel.values, diverging=panel.diverging)
-    axes.set(xlim=(0, _ROOM), ylim=(max(len(lines), 1), 0))
-    axes.set_axis_off()
-    for height, line in enumerate(lines):
-        for left, wide, label, value in line:
-            colour = word_colour(value, ends, diverging=panel.diverging)
-            face = [part / 255 for part in colour]
-            axes.add_patch(_box(left, height + 0.08, wide, 0.84, face))
-            ink = "#ffffff" if is_dark(colour) else "#111111"
-            axes.text(left + wide / 2, height + 0.5, _escaped(label), ha="center", va="center", color=ink, fontsize=8)
-
-
-def _box(left: float, top: float, wide: float, high: float, face: list[float]) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((left, top), wide, high, facecolor=face, linewidth=0)
-
-
-_ROOM = 104.0  # characters in a line of words
-
-
-def _wrapped_words(panel: Words) -> list[list[tuple[float, float, str, float]]]:
-    """Lay out words in lines: the position, width, label and value of each."""
-    lines: list[list[tuple[float, float, str, float]]] = [[]]
-    left = 0.0
-    for label, value in zip(panel.labels, panel.values, strict=True):
-        shown = _short(visible(label), 40)
-        wide = len(shown) + 1.4
-        if lines[-1] and left + wide > _ROOM:
-            lines.append([])
-            left = 0.0
-        lines[-1].append((left, wide, shown, value))
-        left += wide + 0.5
-    return lines
-
-
-def word_colour(value: float, ends: tuple[float, float], *, diverging: bool) -> Colour:
-    """The colour behind a word on white: none at zero, full at the ends."""
-    place = fraction(value, ends)
-    if place is None:
-        return 255, 255, 255
-    return colour_at(DIVERGING, place) if diverging else colour_at([(255, 255, 255), (0, 50, 110)], place)
 
 
 def _draw_heads(figure: Figure, place: SubplotSpec, heads: Heads) -> None:

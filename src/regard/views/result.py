@@ -121,7 +121,28 @@ class Points:
         return {"kind": "points"} | {name: plain(getattr(self, name)) for name in fields}
 
 
-Panel = Matrix | Curves | Table | Words | Points
+@dataclass(frozen=True)
+class Document:
+    """Sentences of words: each sentence has a weight, shown in the margin, and each of its words a value."""
+
+    name: str
+    margin: list[float]
+    labels: list[list[str]]
+    values: list[list[float]]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        _same_length(self.name, "sentences", self.labels, "weights in the margin", self.margin)
+        _same_length(self.name, "sentences", self.labels, "lists of values", self.values)
+        for words, values in zip(self.labels, self.values, strict=True):
+            _same_length(self.name, "values", values, "words", words)
+
+    def as_dict(self) -> dict[str, Any]:
+        fields = ("name", "margin", "labels", "values", "note")
+        return {"kind": "document"} | {name: plain(getattr(self, name)) for name in fields}
+
+
+Panel = Matrix | Curves | Table | Words | Points | Document
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from rich.text import Text
 from regard.views.colours import DIVERGING_DARK, SEQUENTIAL, colour_at, fraction, is_dark, limits
 from regard.views.labels import format_number, visible, visible_line
 from regard.views.points import points_table
-from regard.views.result import Curves, Heads, Matrix, Panel, Points, Result, Table, Words
+from regard.views.result import Curves, Document, Heads, Matrix, Panel, Points, Result, Table, Words
 
 ROWS, COLUMNS, LINES = 40, 120, 120  # larger matrices are cut
 _SHADES = " ░▒▓█"
@@ -61,6 +61,8 @@ def _panel(panel: Panel, width: int) -> list[RenderableType]:
         return _table(panel, width)
     if isinstance(panel, Points):
         return _table(points_table(panel), width)
+    if isinstance(panel, Document):
+        return _document(panel)
     return _words(panel)
 
 
@@ -199,18 +201,43 @@ def _blocks(names: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> 
 def _words(panel: Words) -> list[RenderableType]:
     """Each word on its colour; then the strongest with their numbers, for terminals without colours."""
     ends = limits(panel.values, diverging=panel.diverging)
+    text = _coloured(panel.labels, panel.values, ends, panel.diverging)
+    return [text, Text(f"strongest: {_strongest(panel.labels, panel.values)}", style="dim")]
+
+
+def _document(panel: Document) -> list[RenderableType]:
+    """Each sentence with its weight in the margin; then the strongest words of the heaviest, for want of colours."""
+    ends = limits((value for values in panel.values for value in values), diverging=False)
+    heaviest = limits(panel.margin, diverging=False)
+    grid = Grid(box=None, padding=(0, 1), pad_edge=False)
+    grid.add_column("", width=7, no_wrap=True)
+    grid.add_column("")
+    for weight, labels, values in list(zip(panel.margin, panel.labels, panel.values, strict=True))[:LINES]:
+        grid.add_row(_cell(weight, heaviest, False, power=0, width=7), _coloured(labels, values, ends, False))
+    order = sorted(range(len(panel.margin)), key=lambda number: -panel.margin[number])[:3]
+    shown: list[RenderableType] = [grid]
+    shown += [
+        Text(f"sentence {n + 1}, strongest: {_strongest(panel.labels[n], panel.values[n])}", style="dim") for n in order
+    ]
+    if len(panel.margin) > LINES:
+        shown.append(Text(f"the first {LINES} of {len(panel.margin)} sentences; {_ALL}", style="dim"))
+    return shown
+
+
+def _coloured(labels: Sequence[str], values: Sequence[float], ends: tuple[float, float], diverging: bool) -> Text:
     text = Text()
-    for label, value in zip(panel.labels, panel.values, strict=True):
+    for label, value in zip(labels, values, strict=True):
         place = None if value is None else fraction(value, ends)
-        style = "" if place is None else _style(colour_at(DIVERGING_DARK if panel.diverging else SEQUENTIAL, place))
+        style = "" if place is None else _style(colour_at(DIVERGING_DARK if diverging else SEQUENTIAL, place))
         text.append(visible(label), style=style)
         text.append(" ")
-    known = [(value, visible(label)) for label, value in zip(panel.labels, panel.values, strict=True) if value == value]
+    return text
+
+
+def _strongest(labels: Sequence[str], values: Sequence[float]) -> str:
+    known = [(value, visible(label)) for label, value in zip(labels, values, strict=True) if value == value]
     strongest = sorted(known, key=lambda pair: -abs(pair[0]))[:5]
-    return [
-        text,
-        Text("strongest: " + ", ".join(f"{label} {_short_number(value)}" for value, label in strongest), style="dim"),
-    ]
+    return ", ".join(f"{label} {_short_number(value)}" for value, label in strongest)
 
 
 def _count_heads(heads: Heads) -> int:

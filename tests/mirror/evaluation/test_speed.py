@@ -9,7 +9,7 @@ from regard.pipelines import make_pipeline
 from regard.runtime.limits import Limits, Rate
 from regard.store import StoredModel
 
-LIMITS = Limits(Rate(10.0, "reading"), Rate(100.0, "products"), Rate(400.0, "products"))
+LIMITS = Limits(Rate(10.0, "reading"), Rate(100.0, "products"), Rate(200.0, "products"), Rate(400.0, "products"))
 
 
 def speed_test(name, task, options):
@@ -54,7 +54,7 @@ def test_the_limit_is_reading_for_few_rows_and_products_for_many():
     assert limit_of(Work(1, 1), "int8", LIMITS, weights) == pytest.approx(10e9 / 1_004_000)
     assert limit_of(Work(32, 1), "plain", LIMITS, weights) == pytest.approx(100e9 / 2e6)
     assert limit_of(Work(32, 5), "plain", LIMITS, weights) == pytest.approx(100e9 / 2e6 / 5)
-    unknown = Limits(LIMITS.read, LIMITS.float32, None)
+    unknown = Limits(LIMITS.read, LIMITS.float32, None, None)
     assert limit_of(Work(1, 1), "int8", unknown, weights) is None
     assert unknown.best(LIMITS) == LIMITS
 

@@ -7,9 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.runtime.native import Missing, kernels
-from regard.runtime.products import PackedFloat, PackedInt8
+from regard.runtime.products import PackedBfloat16, PackedFloat, PackedInt8
 
 NATIVE = kernels()
+HAS_LOW = not isinstance(NATIVE, Missing) and NATIVE.has_low_products
+needs_low = pytest.mark.skipif(not HAS_LOW, reason="no compiler, or this CPU has no products of bfloat16 numbers")
+PACKED = [PackedFloat, PackedInt8, *([PackedBfloat16] if HAS_LOW else [])]
 needs_kernels = pytest.mark.skipif(isinstance(NATIVE, Missing), reason="no C compiler to build the kernels with")
 
 
@@ -55,10 +58,20 @@ def test_int8_products_are_those_of_the_rounded_numbers(m, k, n, with_bias, with
     torch.testing.assert_close(PackedInt8(NATIVE, *arguments)(x, added).double(), expected, atol=0.05, rtol=1e-3)
 
 
+@needs_low
+@any_shape
+def test_bfloat16_products_are_those_of_the_rounded_numbers(m, k, n, with_bias, with_residual, seed):
+    x, weight, bias, residual = parts(m, k, n, seed)
+    expected = x.bfloat16().double() @ weight.bfloat16().double().T
+    expected = expected + (bias if with_bias else 0) + (residual if with_residual else 0)
+    arguments, added = (weight, bias if with_bias else None), residual if with_residual else None
+    torch.testing.assert_close(PackedBfloat16(NATIVE, *arguments)(x, added).double(), expected, atol=2e-4, rtol=0)
+
+
 @needs_kernels
 def test_a_row_is_the_same_bits_in_any_company():
     x, weight, bias, _ = parts(23, 100, 70)
-    for product in (PackedFloat(NATIVE, weight, bias), PackedInt8(NATIVE, weight, bias)):
+    for product in (packed(NATIVE, weight, bias) for packed in PACKED):
         together = product(x)
         for row in range(len(x)):
             assert torch.equal(product(x[row : row + 1])[0], together[row])
@@ -67,6 +80,6 @@ def test_a_row_is_the_same_bits_in_any_company():
 @needs_kernels
 def test_rows_with_gaps_are_read_rightly():
     x, weight, bias, _ = parts(8, 10, 5)
-    for product in (PackedFloat(NATIVE, weight, bias), PackedInt8(NATIVE, weight, bias)):
+    for product in (packed(NATIVE, weight, bias) for packed in PACKED):
         assert torch.equal(product(x[::2]), product(x[::2].clone()))
         assert torch.equal(product(x[:, ::2].repeat(1, 2)), product(x[:, ::2].repeat(1, 2).clone()))

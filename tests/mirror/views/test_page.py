@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.views import Curves, Heads, HeadSite, Matrix, Result, Table, Words
+from regard.views import Curves, Document, Heads, HeadSite, Matrix, Result, Table, Words
 from regard.views.labels import visible
 from regard.views.packed import Packed, pack, thumbnails, unpack
 from regard.views.page import as_json, page, write_page
@@ -64,6 +64,7 @@ def evil_result():
         Curves(EVIL[0], EVIL[1], EVIL[2], {EVIL[0]: [(1, 2)]}),
         Table(EVIL[0], EVIL, [EVIL], note=EVIL[2]),
         Words(EVIL[0], EVIL, [0.0] * 5),
+        Document(EVIL[0], [0.5], [EVIL], [[0.0] * 5], note=EVIL[1]),
     ]
     heads = Heads({EVIL[1]: HeadSite(EVIL, EVIL, {EVIL[0]: weights})}, [EVIL[0]])
     return Result(EVIL[0], EVIL[1], panels, EVIL, heads=heads)
@@ -200,7 +201,13 @@ def test_a_page_of_144_heads_and_512_tokens_is_quick_and_modest(tmp_path):
 
 
 def test_empty_results_make_pages():
-    empty = [Matrix("m", [], [], []), Curves("c", "x", "y", {}), Table("t", [], []), Words("w", [], [])]
+    empty = [
+        Matrix("m", [], [], []),
+        Curves("c", "x", "y", {}),
+        Table("t", [], []),
+        Words("w", [], []),
+        Document("d", [], [], []),
+    ]
     assert "<h1" in page(Result("m", "", empty))
     site = HeadSite([], [], {"raw": torch.zeros(2, 0, 0)})
     assert "<h1" in page(Result("m", "t", [], heads=Heads({"s": site}, ["raw"])))

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from regard.core.errors import UsageError
-from regard.views import Curves, Heads, HeadSite, Matrix, Result, Table, Words
+from regard.views import Curves, Document, Heads, HeadSite, Matrix, Result, Table, Words, words
 from regard.views.picture import write_picture
 
 TOKENS = ["the", "$x$", "שלום", "مرحبا", "😀", "日本", " ", "\n", "\x00", "<b>&"]
@@ -25,6 +25,7 @@ def result():
         Table("Table", ["a", "$b$"], [["😀", 1.0], [None, "$x"]]),
         Words("Words", TOKENS * 8, torch.randn(80).tolist()),
         Words("Plain", TOKENS, [math.nan, *range(9)], diverging=False),
+        Document("Document", [0.7, 0.3], [TOKENS * 4, TOKENS], [torch.rand(40).tolist(), [math.nan] * 10]),
     ]
     site = HeadSite(TOKENS, TOKENS, {"raw": torch.rand(14, 10, 10)})
     large = HeadSite(["x"] * 300, ["y"] * 200, {"raw": torch.randn(2, 300, 200)})
@@ -48,7 +49,13 @@ def test_every_panel_is_drawn_without_warnings_and_alike_each_time(tmp_path, suf
 
 
 def test_empty_panels_make_pictures(tmp_path):
-    empty = [Matrix("m", [], [], []), Curves("c", "x", "y", {}, log_y=True), Table("t", [], []), Words("w", [], [])]
+    empty = [
+        Matrix("m", [], [], []),
+        Curves("c", "x", "y", {}, log_y=True),
+        Table("t", [], []),
+        Words("w", [], []),
+        Document("d", [], [], []),
+    ]
     write_picture(Result("m", "", empty), tmp_path / "a.svg")
     write_picture(Result("m", "t", []), tmp_path / "b.png")
     assert (tmp_path / "b.png").stat().st_size
@@ -65,3 +72,13 @@ def test_a_large_matrix_has_fewer_labels(tmp_path):
 def test_other_kinds_are_refused(tmp_path):
     with pytest.raises(UsageError, match="svg or .png"):
         write_picture(Result("m", "t", []), tmp_path / "a.pdf")
+
+
+def test_a_long_text_is_cut_with_a_note(tmp_path, monkeypatch):
+    monkeypatch.setattr(words, "_LINES", 5)
+    labels = ["word"] * 60
+    document = Document("d", [0.5] * 3, [labels] * 3, [[0.1] * 60] * 3)
+    for panel in (Words("w", labels * 3, [1.0] * 180), document):
+        write_picture(Result("m", "t", [panel]), tmp_path / "x.svg")
+        assert "the first 5 lines" in (tmp_path / "x.svg").read_text()
+        assert words.n_lines(panel) == 6

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.core.errors import ShapeError, UsageError
-from regard.views import Curves, Heads, HeadSite, Matrix, Result, Table, Words
+from regard.views import Curves, Document, Heads, HeadSite, Matrix, Result, Table, Words
 
 SITE = HeadSite(["a", "b"], ["x", "y", "z"], {"raw": torch.rand(4, 2, 3), "attribution": torch.rand(1, 2, 3)})
 
@@ -22,6 +22,7 @@ def whole():
             Curves("c", "x", "y", {"line": [(1, 2), (2, math.inf)]}, bands={"line": [(1, 0, 3)]}),
             Table("t", ["name", "value"], [["a", 1.5], ["b", None]]),
             Words("w", ["a", "b"], [0.5, -math.inf]),
+            Document("d", [1.0, math.nan], [["a"], ["b", "c"]], [[0.5], [math.inf, 0.0]]),
         ],
         ["A sentence."],
         {"tensor": torch.tensor([1.0, math.nan]), "array": np.float32(2.5), 3: (True, None), "deep": {"x": {1}}},
@@ -35,10 +36,12 @@ def test_everything_becomes_json_and_what_is_no_number_null():
     assert data["title"] == "A title"
     assert data["statements"] == ["A sentence."]
     assert data["data"] == {"tensor": [1.0, None], "array": 2.5, "3": [True, None], "deep": {"x": [1]}}
-    assert [panel["kind"] for panel in data["panels"]] == ["matrix", "curves", "table", "words"]
+    assert [panel["kind"] for panel in data["panels"]] == ["matrix", "curves", "table", "words", "document"]
     assert data["panels"][0]["values"] == [[1.0, None]]
     assert data["panels"][1]["series"] == {"line": [[1, 2], [2, None]]}
     assert data["panels"][3]["values"] == [0.5, None]
+    assert data["panels"][4]["margin"] == [1.0, None]
+    assert data["panels"][4]["values"] == [[0.5], [None, 0.0]]
     assert np.shape(data["heads"]["sites"]["encoder.0"]["kinds"]["raw"]) == (4, 2, 3)
 
 
@@ -51,6 +54,9 @@ def test_everything_becomes_json_and_what_is_no_number_null():
         lambda: Curves("c", "x", "y", {"line": []}, bands={"line": [(1, 2)]}),
         lambda: Table("t", ["a"], [["x", "y"]]),
         lambda: Words("w", ["a"], []),
+        lambda: Document("d", [1.0], [], []),
+        lambda: Document("d", [1.0], [["a"]], []),
+        lambda: Document("d", [1.0], [["a"]], [[]]),
         lambda: HeadSite(["a"], ["x"], {}),
         lambda: HeadSite(["a"], ["x"], {"raw": torch.rand(2, 1, 2)}),
         lambda: HeadSite(["a"], ["x"], {"raw": torch.rand(1, 1)}),

@@ -8,7 +8,7 @@ import torch
 from rich.cells import cell_len
 from rich.console import Console
 
-from regard.views import Curves, Heads, HeadSite, Matrix, Result, Table, Words
+from regard.views import Curves, Document, Heads, HeadSite, Matrix, Result, Table, Words
 from regard.views.terminal import panels_for_terminal
 
 
@@ -27,6 +27,7 @@ def test_statements_come_first_and_markup_is_shown_as_it_is():
         Curves(label, label, label, {label: [(1, 2)]}),
         Table(label, [label], [[label]]),
         Words(label, [label], [1.0]),
+        Document(label, [1.0], [[label]], [[1.0]], note=label),
     ]
     text = printed(Result("m", label, panels, [label]))
     assert text.index(f"• {label}") < text.index("50")
@@ -52,6 +53,7 @@ def test_a_signed_matrix_is_coloured_about_zero():
 def test_no_line_is_wider_than_the_terminal(width):
     tokens = ["日本語の長い言葉", "😀", "שלום", " ", "\n", "[bold]", "a" * 50]
     panels = [Matrix("m", tokens, tokens, torch.randn(7, 7).tolist(), diverging=True), Words("w", tokens, [1.0] * 7)]
+    panels.append(Document("d", [0.25, math.nan], [tokens, []], [[1.0] * 7, []]))
     text = printed(Result("m", "t", panels), width=width)
     assert max(cell_len(line) for line in text.splitlines()) <= width
 
@@ -98,5 +100,11 @@ def test_tables_keep_empty_cells_and_heads_are_announced():
 
 
 def test_empty_panels_print():
-    empty = [Matrix("m", [], [], []), Curves("c", "x", "y", {}), Table("t", [], []), Words("w", [], [])]
+    empty = [
+        Matrix("m", [], [], []),
+        Curves("c", "x", "y", {}),
+        Table("t", [], []),
+        Words("w", [], []),
+        Document("d", [], [], []),
+    ]
     assert printed(Result("m", "t", empty))

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from regard.core.errors import UsageError
-from regard.explain.chosen import looked_at, pick
+from regard.explain.chosen import input_of, looked_at, pick
 from regard.explain.methods.attribute import attributed, labels_of
 from regard.explain.recording import record
 from regard.explain.traces import Trace
@@ -44,7 +44,7 @@ def compare(
     data: dict[str, Any] = {}
     for name, trace in traces.items():
         stack = "encoder" if trace.layers("encoder") else "decoder"
-        chosen = pick(trace, layer, None if layer else stack)
+        chosen = pick(trace, layer or _last_of_inputs(trace, stack), None if layer else stack)
         if len(labels_of(trace, chosen, row)) < 3:
             raise UsageError("gradient flow needs a longer text", got="fewer than 3 tokens")
         norms = attributed(trace, chosen, row=row, probes=probes, seed=seed).norms
@@ -70,6 +70,12 @@ def compare(
         [_statement(name, curve) for name, curve in data.items()],
         data,
     )
+
+
+def _last_of_inputs(trace: Trace, stack: str) -> str | None:
+    """The last layer with a state for each input; sentences, for example, have no distance to words."""
+    layers = [name for name in trace.layers(stack) if trace.side_of(name) == trace.side_of(input_of(trace, name))]
+    return layers[-1] if layers else None
 
 
 def by_distance(norms: torch.Tensor) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from regard.data.text.layout import layout
 from regard.data.text_rows import TextRows
 from regard.evaluation import metrics
 from regard.evaluation.evaluators import Evaluator, make_evaluator
-from regard.models import check_words, reads_cls
+from regard.models import check_words, reads_cls, row_layout
 from regard.runs.jobs._tables import WORDPIECE, LabelledFile, all_texts
 from regard.runs.recipe import Recipe
 from regard.runs.setup import ClsSetup, Say, TokenizerConfig
@@ -153,7 +153,7 @@ class ClassificationJob(ClsSetup):
     def _rows(self, examples: Sequence[Example]) -> TextRows:
         assert self.tokenizer is not None
         check_words(self.model_name, (example.text for example in examples))
-        lay = layout(reads_cls(self.model_name), self._beginning())
+        lay = layout(row_layout(self.model_name), self._beginning())
         return TextRows(self.tokenizer, examples, self._targets(examples), max_len=self.data.max_len, lay=lay)
 
     def _targets(self, examples: Sequence[Example]) -> Tensor:

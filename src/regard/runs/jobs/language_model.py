@@ -58,7 +58,7 @@ class LanguageModelJob(Setup):
             raise ConfigError(
                 "data.streams needs a model that carries its state",
                 got=self.model_name,
-                expected="a recurrent one: rnn",
+                expected="a recurrent one: rnn or lstmn",
             )
         return LanguageModel(label_smoothing=self.recipe.training.label_smoothing, carry=carry)
 

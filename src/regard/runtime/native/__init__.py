@@ -37,6 +37,8 @@ class Kernels:
 
     pack_float: Callable[..., None]
     product_float: Callable[..., None]
+    pack_low: Callable[..., None]
+    product_low: Callable[..., None]
     pack_int8: Callable[..., None]
     product_int8: Callable[..., None]
     attend_paths: Callable[..., None]
@@ -48,6 +50,8 @@ class Kernels:
         signatures = {
             "pack_float": (place, number, number, place),
             "product_float": (place, number, number, place, number, place, place, place),
+            "pack_low": (place, number, number, place),
+            "product_low": (place, number, number, place, number, *(place,) * 4),
             "pack_int8": (place, number, number, place, place, place),
             "product_int8": (place, number, number, place, place, place, number, *(place,) * 5),
             "attend_paths": (ctypes.POINTER(Attention),),
@@ -58,6 +62,8 @@ class Kernels:
             function = getattr(library, name)
             function.argtypes, function.restype = types, None
             setattr(self, name, function)
+        self.has_low_products = bool(library.has_low_products())
+        """Whether this CPU multiplies bfloat16 numbers."""
 
 
 def kernels(*, build: bool = True) -> Kernels | Missing:

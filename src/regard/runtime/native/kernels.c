@@ -1,9 +1,10 @@
-/* Three loops that decide how fast a model generates on a CPU: products with packed weights, in float32 and in int8,
- * and the attention of new tokens over paths in slots. Plain C; the vectors are those of GCC and Clang.
+/* The loops that decide how fast a model runs on a CPU: products with packed weights, in float32, bfloat16 and int8, and
+ * the attention of new tokens over paths in slots. Plain C; the vectors are those of GCC and Clang.
  *
  * Weights [N,K] are packed into panels of COLUMNS outputs, so that a panel is read front to back, once for up to ROWS
  * rows of x at a time:
  *   float32   panel[k][column]
+ *   bfloat16  panel[k / 2][column][k % 2], two neighbouring inputs together
  *   int8      panel[k / 4][column][k % 4], four neighbouring inputs together, as the dot-product instructions want them
  * The last panel is filled up with zeros.
  */
@@ -126,6 +127,86 @@ void pack_float(const float *w, int64_t n, int64_t k, float *packed) {
                 packed[(p * k + i) * COLUMNS + c] = column < n ? w[column * k + i] : 0;
             }
 }
+
+/* ---- bfloat16: weights and x are rounded, sums are float32 ---- */
+
+/* Whether this CPU has the instructions. */
+int64_t has_low_products(void) {
+#if defined(__AVX512BF16__)
+    return 1;
+#else
+    return 0;
+#endif
+}
+
+void pack_low(const float *w, int64_t n, int64_t k, uint16_t *packed) {
+    const int64_t pairs = (k + 1) / 2, panels = (n + COLUMNS - 1) / COLUMNS;
+    large_pages(packed, panels * COLUMNS * pairs * 4);
+#pragma omp parallel for schedule(static)
+    for (int64_t p = 0; p < panels; p++) {
+        uint16_t *panel = packed + p * pairs * COLUMNS * 2;
+        memset(panel, 0, pairs * COLUMNS * 4);
+        for (int64_t c = 0; c < COLUMNS && p * COLUMNS + c < n; c++)
+            for (int64_t i = 0; i < k; i++)
+                panel[(i / 2 * COLUMNS + c) * 2 + i % 2] = to_low(w[(p * COLUMNS + c) * k + i]);
+    }
+}
+
+#if defined(__AVX512BF16__)
+static inline __attribute__((always_inline)) void low_rows(const int rows, const uint16_t *x, int64_t pairs,
+                                                           const uint16_t *panel, floats sums[ROWS][VECTORS]) {
+    __m512 total[ROWS][VECTORS];
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < VECTORS; v++) total[r][v] = _mm512_setzero_ps();
+    for (int64_t i = 0; i < pairs; i++) {
+        const uint16_t *w = panel + i * COLUMNS * 2;
+        if (rows == 1)
+            for (int v = 0; v < VECTORS; v++) __builtin_prefetch((const char *)(w + v * 32) + AHEAD, 0, 0);
+        for (int r = 0; r < rows; r++) {
+            int32_t two;
+            memcpy(&two, x + (r * pairs + i) * 2, 4);
+            const __m512bh both = (__m512bh)_mm512_set1_epi32(two);
+            for (int v = 0; v < VECTORS; v++)
+                total[r][v] = _mm512_dpbf16_ps(total[r][v], (__m512bh)_mm512_loadu_si512(w + v * 32), both);
+        }
+    }
+    memcpy(sums, total, sizeof(floats) * VECTORS * rows);
+}
+
+/* As product_float. `low` [M, 2·⌈K/2⌉] is room to work in. */
+void product_low(const float *x, int64_t m, int64_t k, const uint16_t *packed, int64_t n, const float *bias,
+                 const float *residual, float *y, uint16_t *low) {
+    const int64_t pairs = (k + 1) / 2, panels = (n + COLUMNS - 1) / COLUMNS;
+#pragma omp parallel if (m * k * n > 2 * SMALL)
+    {
+#pragma omp for schedule(static)
+        for (int64_t row = 0; row < m; row++) {
+            for (int64_t i = 0; i < k; i++) low[row * pairs * 2 + i] = to_low(x[row * k + i]);
+            if (k % 2) low[row * pairs * 2 + k] = 0;
+        }
+#pragma omp for schedule(static)
+        for (int64_t p = 0; p < panels; p++) {
+            const uint16_t *panel = packed + p * pairs * COLUMNS * 2;
+            for (int64_t row = 0; row < m; row += ROWS) {
+                floats sums[ROWS][VECTORS];
+                const uint16_t *part = low + row * pairs * 2;
+                const int rows = m - row < ROWS ? (int)(m - row) : ROWS;
+                switch (rows) {
+                    case 1: low_rows(1, part, pairs, panel, sums); break;
+                    case 2: low_rows(2, part, pairs, panel, sums); break;
+                    case 3: low_rows(3, part, pairs, panel, sums); break;
+                    case 4: low_rows(4, part, pairs, panel, sums); break;
+                    case 5: low_rows(5, part, pairs, panel, sums); break;
+                    default: low_rows(6, part, pairs, panel, sums);
+                }
+                for (int r = 0; r < rows; r++) finish(sums[r], row + r, p * COLUMNS, n, bias, residual, y, n);
+            }
+        }
+    }
+}
+#else
+void product_low(void) {} /* never called: see has_low_products */
+#endif
 
 /* ---- int8: x ≈ (q − 128)·scale by row, W ≈ w·scale by output ---- */
 
