@@ -1,6 +1,7 @@
 """Machines with a memory by recipes: training, resuming, other lengths, drawing the memory."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -135,8 +136,13 @@ def test_lengths_are_checked_before_training(tmp_path):
 
 @pytest.mark.slow
 def test_a_machine_learns_to_copy_longer_sequences_than_it_has_seen(tmp_path):
-    wanted = recipe(options={"d_controller": 50, "n_rows": 24, "d_row": 10}, data={"length": [1, 6], "rows": 100_000},
-                    max_steps=2500, validate_every=500, rows_per_batch=16)  # fmt: skip
-    regard.train(wanted, tmp_path / "run", quiet=True)
-    assert api.validate(tmp_path / "run")["wrong_bits"] < 0.01
-    assert api.validate(tmp_path / "run", changes={"data.length": "18"})["wrong_bits"] < 0.05
+    """The recipe with fewer updates. Some seeds learn late or not at all, so that one of three must."""
+    place = Path(__file__).parents[2] / "recipes" / "ntm_copy.yaml"
+    for seed in (1, 2, 3):
+        changes = {"training.max_steps": "3000", "training.seed": str(seed)}
+        regard.train(place, tmp_path / str(seed), changes=changes, quiet=True)
+        if api.validate(tmp_path / str(seed))["wrong_bits"] < 0.01:
+            break
+    else:
+        pytest.fail("no seed learnt to copy")
+    assert api.validate(tmp_path / str(seed), changes={"data.length": "60"})["wrong_bits"] < 0.05
