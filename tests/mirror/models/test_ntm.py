@@ -89,7 +89,7 @@ def test_without_heads_it_is_the_plain_lstm():
 
 @pytest.mark.parametrize(("size", "parameters"), [("lstm", 63_136), ("feedforward", 13_636)])
 def test_named_sizes(size, parameters):
-    """The paper's copy has 67,561 and 17,162; it does not say how its heads are parametrised."""
+    """The paper prints 67,561 and 17,162 (not checked); it does not say how its heads are parametrised."""
     model = make_model("ntm", config_of("ntm", {"d_input": 10, "d_output": 8}, size=size), empty=True)
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
 
