@@ -49,6 +49,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 class Dan(Unconditional):
     Config = DanConfig
+    usual_method = "words"
     SIZES = SIZES
     coverage_site: str | None = None
     reads_cls = False
@@ -71,10 +72,6 @@ class Dan(Unconditional):
     @staticmethod
     def task_of(config: DanConfig) -> str:
         return _TASKS[config.head]
-
-    @property
-    def usual_method(self) -> str | None:
-        return "words" if self.config.head == "classes" else None
 
     def forward(
         self, input_ids: Int[Tensor, "B T"], attention_mask: Tensor | None = None, position_ids: Tensor | None = None

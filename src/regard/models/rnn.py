@@ -73,6 +73,7 @@ SIZES: dict[str, dict[str, Any]] = {
 class Rnn(Unconditional):
     Config = RnnConfig
     SIZES = SIZES
+    usual_method = "words"
     coverage_site: str | None = None
     carries: ClassVar[bool] = True
     """Its language model can go on from the state of an earlier call."""

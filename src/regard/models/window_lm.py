@@ -49,6 +49,7 @@ SIZES: dict[str, dict[str, Any]] = {
 class WindowLm(Unconditional):
     Config = WindowLmConfig
     SIZES = SIZES
+    usual_method = "words"
     coverage_site: str | None = None
 
     def __init__(self, config: WindowLmConfig) -> None:

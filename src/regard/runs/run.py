@@ -134,7 +134,7 @@ class Run:
             changed = [
                 text for name, text in differences(before, self.recipe).items() if name not in _may_change(self.recipe)
             ]
-            if changed and checkpoint.listing(self.out / "checkpoints"):
+            if changed and self._has_trained():
                 raise ConfigError(
                     f"{self.out} holds a run of another recipe",
                     got=", ".join(changed),
@@ -152,6 +152,10 @@ class Run:
                 file.write(text)
         write_origin(self.out, self.folder)
 
+    def _has_trained(self) -> bool:
+        """Whether the folder holds checkpoints, or a finished model; what was counted has no checkpoints."""
+        return bool(checkpoint.listing(self.out / "checkpoints")) or (self.out / manifest.NAME).exists()
+
     def _check_files(self, files: Sequence[Path]) -> None:
         """If the contents of the data files have changed, prepare the data again, or refuse to resume."""
         paths = [*files, *_parts(self.recipe.model.start), *_vector_files(self.recipe)]
@@ -159,7 +163,7 @@ class Run:
         known = self.out / "data" / "inputs.json"
         # Moved files count as the same files.
         if known.exists() and _sums(known) != list(json.loads(sums).values()):
-            if checkpoint.listing(self.out / "checkpoints"):
+            if self._has_trained():
                 raise DataError(
                     "the training files have changed since this run was started",
                     remedy="Restore them, or give another --out.",

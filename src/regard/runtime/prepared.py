@@ -59,8 +59,9 @@ class _Stack(torch.nn.Module):
         super().__init__()
         self._blocks = _packed(blocks, pack, kernels)
 
-    def forward(self, x_BTD: Tensor, *, mask: Mask | None = None) -> Tensor:
-        return run_blocks(self._blocks, x_BTD, mask, torch.arange(x_BTD.shape[1]))
+    def forward(self, x_BTD: Tensor, *, mask: Mask | None = None, positions: Tensor | None = None) -> Tensor:
+        places = torch.arange(x_BTD.shape[1]) if positions is None else positions
+        return run_blocks(self._blocks, x_BTD, mask, places)
 
 
 def _packed(blocks: Iterable[Any], pack: Pack, kernels: Kernels) -> list[Block]:
