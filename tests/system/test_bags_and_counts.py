@@ -6,7 +6,7 @@ import pytest
 
 import regard
 from regard.cli import main
-from regard.core.errors import RegardError
+from regard.core.errors import ConfigError, RegardError
 
 SENTENCES = ["the cat sat on the mat", "the dog sat on the rug", "a cat ran to the dog", "the dog ran to a cat"] * 12
 GOOD, BAD = (
@@ -146,3 +146,13 @@ def test_a_missing_lexicon_and_an_empty_document_are_one_line(folder, capsys):
     recipe["data"]["train"] = {"file": str(folder / "holes.tsv")}
     with pytest.raises(RegardError, match=r"text 49 .*is empty"):
         regard.train(recipe, folder / "holes", quiet=True)
+
+
+def test_a_counted_model_is_not_overwritten_by_another_recipe(tmp_path):
+    (tmp_path / "text.txt").write_text("the cat sat on the mat\nthe dog sat on the log\n" * 20)
+    data = {"train": str(tmp_path / "text.txt"), "tokenizer": {"kind": "space"}, "documents": "lines", "context": 8}
+    recipe = {"task": "language_model", "data": data, "model": {"name": "ngram", "options": {"order": 3}}}
+    regard.train(recipe, tmp_path / "out", quiet=True)
+    with pytest.raises(ConfigError, match="holds a run of another recipe: got model.options.order 3 → 2"):
+        regard.train({**recipe, "model": {"name": "ngram", "options": {"order": 2}}}, tmp_path / "out", quiet=True)
+    assert regard.load(tmp_path / "out").config.order == 3

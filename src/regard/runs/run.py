@@ -163,7 +163,7 @@ class Run:
         known = self.out / "data" / "inputs.json"
         # Moved files count as the same files.
         if known.exists() and _sums(known) != list(json.loads(sums).values()):
-            if self._has_trained():
+            if checkpoint.listing(self.out / "checkpoints"):
                 raise DataError(
                     "the training files have changed since this run was started",
                     remedy="Restore them, or give another --out.",
