@@ -23,7 +23,8 @@ from regard.attention.stages import share_heads
 from regard.core import taps
 from regard.core.contracts import Chooser, Score
 from regard.core.errors import ShapeError
-from regard.core.state import Groups, Rows
+from regard.core.groups import Groups
+from regard.core.state import Rows
 
 
 class KeyValues(NamedTuple):

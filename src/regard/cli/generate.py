@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from regard.cli._engine import add_engine, opened_with_engine
-from regard.cli._inputs import batches, text_counter
+from regard.cli._inputs import batches, opened, text_counter
 from regard.cli._progress import Progress
 from regard.cli._terminal import shown, shown_json
 
@@ -40,6 +40,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repetition-penalty", type=float, metavar="P", help="above 1, earlier tokens become less probable"
     )
+    parser.add_argument(
+        "--draft",
+        metavar="MODEL",
+        help="guess tokens ahead, faster and with the same result: a smaller model with the same vocabulary, or "
+        "'lookup' for what followed the same words before",
+    )
+    parser.add_argument("--draft-tokens", type=int, default=5, metavar="N", help="tokens to guess at a time (5)")
     add_engine(parser)
 
 
@@ -48,6 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     options = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
     if arguments.beam is not None:
         options.setdefault("sample", False)
+    if arguments.draft is not None:
+        options["draft"] = "lookup" if arguments.draft == "lookup" else opened(arguments.draft)
+        options["draft_tokens"] = arguments.draft_tokens
     number, most = 0, arguments.max_tokens
     with Progress("writing", text_counter(arguments)) as progress:
         for prompts in batches(arguments):

@@ -146,3 +146,14 @@ class Decodable(Protocol):
     def step(self, tokens_NT: Tensor, counts_N: Tensor, paths_N: Tensor, state: State) -> Tensor:
         """Append the first `counts` tokens of each row to its path; return logits [N,V] of the next token."""
         ...
+
+
+class Verifiable(Decodable, Protocol):
+    """A model that generates, and that can say what comes next after each of several tokens at once.
+
+    Its whole memory is of tokens, so that a path can be shortened by its length alone.
+    """
+
+    def verify(self, tokens_NT: Tensor, counts_N: Tensor, paths_N: Tensor, state: State) -> Tensor:
+        """Append the first `counts` tokens of each row, as `step` does; return the logits after each token [N,T,V]."""
+        ...

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from regard.core.errors import UnknownName, UsageError
+from regard.core.errors import UnknownName
+from regard.core.groups import Groups, as_index
 
 
 @dataclass
@@ -46,6 +47,8 @@ class State:
         self.source_P = torch.zeros(paths, dtype=torch.long, device=device)
         """The source that each path reads from."""
         self.n_sources = sources
+        self.ahead = 0
+        """Tokens past a path's length that stay with it when it is forked: those that were read on a guess."""
         self._of_tokens: dict[str, _Cell] = {}
         self._of_paths: dict[str, _Cell] = {}
         self._of_sources: dict[str, _Cell] = {}
@@ -65,7 +68,7 @@ class State:
 
     def put_sources(self, name: str, sources_R: Tensor, tensor: Tensor, *, dim: int | None = None) -> None:
         """What belongs to these sources. `dim` is the axis along which sources may have unlike lengths."""
-        index = _as_index(sources_R)
+        index = as_index(sources_R)
         cell = self._of_sources.get(name)
         if cell is None:
             buffer = tensor.new_zeros(self.n_sources, *tensor.shape[1:])
@@ -82,7 +85,7 @@ class State:
 
     def fork(self, from_N: Tensor, to_N: Tensor) -> None:
         """Path `to` becomes what path `from` is now; all are read before any is written."""
-        n_paths, longest = len(self.lengths_P), int(self.lengths_P.max())
+        n_paths, longest = len(self.lengths_P), min(int(self.lengths_P.max()) + self.ahead, self.capacity)
         if 3 * len(to_N) > n_paths:  # one pass over all slots is then quicker than picking some (measured)
             origin_P = torch.arange(n_paths, device=to_N.device).index_copy(0, to_N, from_N)
             for cell in self._of_paths.values():
@@ -143,7 +146,7 @@ class Rows:
     """
 
     def __init__(self, state: State, paths_N: Tensor, counts_N: Tensor, n_tokens: int) -> None:
-        self._index = _as_index(paths_N)
+        self._index = as_index(paths_N)
         self.state, self.paths_N, self.counts_N = state, paths_N, counts_N
         self.n_tokens, self._prefix = n_tokens, ""
         self._known_places: dict[tuple[int, int], Tensor] = {}
@@ -204,6 +207,10 @@ class Rows:
         new_N = (self.starts_N == 0).view(-1, *[1] * (first.dim() - 1))
         return torch.where(new_N, first, cell.buffer[self._index])
 
+    def pick(self, name: str, place_N: Tensor) -> Tensor:
+        """Of what a name holds for these paths [N,X,…], the part at each one's place [N,…]."""
+        return self.state._of_paths[self._prefix + name].buffer[self.paths_N, place_N]
+
     def put(self, name: str, tensor: Tensor) -> None:
         """Store what a name holds for these paths [N,…] from now on."""
         cell = self.state._of_paths.get(self._prefix + name)
@@ -239,52 +246,6 @@ class Rows:
     def advance(self) -> None:
         """The new tokens now belong to the paths."""
         self.state.lengths_P[self.paths_N] = self.starts_N + self.counts_N
-
-
-class Groups:
-    """Rows that read from the same source stand together on the axis of queries: a source's keys are read once.
-
-    R sources, of which the one with the most rows has W of them.
-    """
-
-    def __init__(self, sources: list[int], device: torch.device) -> None:
-        order = {source: number for number, source in enumerate(sorted(set(sources)))}
-        counts = dict.fromkeys(order, 0)
-        lanes = []
-        for source in sources:
-            lanes.append(counts[source])
-            counts[source] += 1
-        self.sources, self.n_sources, self.width = list(order), len(order), max(counts.values(), default=0)
-        places = [order[source] * self.width + lane for source, lane in zip(sources, lanes, strict=True)]
-        self.index = _as_index(torch.tensor(self.sources, dtype=torch.long, device=device))
-        self.places_N = torch.tensor(places, dtype=torch.long, device=device)
-        """Where row n stands among the R·W places."""
-        self._in_order = places == list(range(self.n_sources * self.width))
-
-    def together(self, x_NHTE: Tensor) -> Tensor:
-        """[N,H,T,E] → [R,H,W·T,E]; places without a row hold zeros."""
-        if self.width == 1 and self._in_order:
-            return x_NHTE
-        if not self._in_order:
-            filled = x_NHTE.new_zeros(self.n_sources * self.width, *x_NHTE.shape[1:])
-            x_NHTE = filled.index_copy(0, self.places_N, x_NHTE)
-        return x_NHTE.unflatten(0, (self.n_sources, self.width)).transpose(1, 2).flatten(2, 3)
-
-    def apart(self, x_RHQE: Tensor) -> Tensor:
-        """[R,H,W·T,E] → [N,H,T,E]."""
-        if self.width == 1 and self._in_order:
-            return x_RHQE
-        x_NHTE = x_RHQE.unflatten(2, (self.width, -1)).transpose(1, 2).flatten(0, 1)
-        return x_NHTE if self._in_order else x_NHTE[self.places_N]
-
-
-def _as_index(rows: Tensor) -> Tensor | slice:
-    """A slice where the numbers follow one another, so that reading copies nothing."""
-    numbers = rows.tolist()
-    if not numbers:
-        raise UsageError("a step needs rows", got="none")
-    first = numbers[0]
-    return slice(first, first + len(numbers)) if numbers == list(range(first, first + len(numbers))) else rows
 
 
 def _lengthen(cell: _Cell, length: int) -> None:

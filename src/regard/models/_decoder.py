@@ -90,6 +90,14 @@ class Decoder(Unconditional):
         rows.advance()
         return self.output(rows.last(hidden))
 
+    def verify(
+        self, tokens_NT: Int[Tensor, "N T"], counts_N: Tensor, paths_N: Tensor, state: State
+    ) -> Float[Tensor, "N T V"]:
+        rows = state.rows(paths_N, counts_N, tokens_NT.shape[1])
+        hidden = self._run(tokens_NT, *step_positions(rows, reach=self.reach), rows)
+        rows.advance()
+        return self.output(hidden)
+
 
 def last_real_state(hidden: Float[Tensor, "B T D"], attention_mask: Tensor | None) -> Float[Tensor, "B D"]:
     """The state of each row's last token that is not padding."""

@@ -28,8 +28,9 @@ from regard.attention.predicted_window import PredictedWindow
 from regard.attention.scores import PreparedKeys
 from regard.core import taps
 from regard.core.config import Config
+from regard.core.groups import Groups
 from regard.core.output import Output
-from regard.core.state import Groups, State
+from regard.core.state import State
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import TiedOutput, TokenEmbedding
 from regard.layers.recurrent import Recurrent, RecurrentState

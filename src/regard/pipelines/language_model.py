@@ -13,6 +13,7 @@ from regard.core.errors import DataError, LengthError, UsageError
 from regard.decoding import Search, decode
 from regard.explain import Subject
 from regard.pipelines import _subjects as subjects
+from regard.pipelines._drafts import speculative
 from regard.pipelines._loaded import Loaded, check_length, check_texts
 from regard.pipelines._verbs import verb
 
@@ -47,6 +48,8 @@ class LanguageModelPipeline(Loaded):
         first: int = 0,
         on_text: Callable[[str], None] | None = None,
         on_progress: Callable[[int, int], None] | None = None,
+        draft: Any = None,
+        draft_tokens: int = 5,
         **search: Any,
     ) -> list[Written]:
         """The continuation of each prompt, by the model's stored `Search` options and those given here.
@@ -54,7 +57,9 @@ class LanguageModelPipeline(Loaded):
         It has at most `max_tokens` new tokens: as stored with the model, or 100. A temperature, top_k, top_p or min_p
         turns on sampling. `first` is the number of the first prompt, on which sampling depends. `on_text` gets each new
         piece of text while it is generated, for a single prompt. `on_progress` gets the numbers of prompts and tokens
-        done since its last call.
+        done since its last call. `draft` guesses `draft_tokens` tokens at a time, which makes generating faster and
+        changes no token: "lookup" guesses what followed the same words before, a loaded smaller model what it would
+        write.
         """
         check_texts(prompts)
         if on_text is not None and len(prompts) != 1:
@@ -73,7 +78,11 @@ class LanguageModelPipeline(Loaded):
             if on_progress is not None and show is None:
                 show = functools.partial(_tell_token, on_progress)
             decoded = self.decode_ids(
-                [encoded[i] for i in chosen], options, numbers=[first + i for i in chosen], show=show
+                [encoded[i] for i in chosen],
+                options,
+                numbers=[first + i for i in chosen],
+                show=show,
+                draft=None if draft is None else (draft, draft_tokens),
             )
             for place, (tokens, log_prob, finished) in zip(chosen, decoded, strict=True):
                 text = self._continued(encoded[place], tokens)
@@ -105,12 +114,14 @@ class LanguageModelPipeline(Loaded):
         *,
         numbers: Sequence[int] | None = None,
         show: Callable[[int], None] | None = None,
+        draft: tuple[Any, int] | None = None,
     ) -> list[tuple[list[int], float, bool]]:
         """For each row of ids: the new ids, their log-probability, and whether the end token came.
 
-        `show` gets each new id of any row as it comes."""
+        `show` gets each new id of any row as it comes. `draft` is what guesses, and how many tokens at a time."""
+        work = (options.max_length or options.max_extra) * len(rows) * options.beam
         decoded = decode(
-            self.runner((options.max_length or options.max_extra) * len(rows) * options.beam),
+            self.runner(work) if draft is None else speculative(self, *draft, work),
             {},
             options,
             bos=[row[0] for row in rows],

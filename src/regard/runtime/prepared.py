@@ -129,7 +129,8 @@ class Prepared:
             logits: Tensor = self.model.step(tokens_NT, counts_N, paths_N, state)
             return logits
         if several:
-            return self._read_prompts(state.rows(paths_N, counts_N, tokens_NT.shape[1]), tokens_NT)
+            rows = state.rows(paths_N, counts_N, tokens_NT.shape[1])
+            return self._output(self._norm(rows.last(self._read_tokens(rows, tokens_NT))))
         rows = state.rows(paths_N, counts_N, 1)
         positions = rows.starts_N[:1] if rows.uniform_start is not None else rows.positions_NT
         x_ND = self.model.embed(tokens_NT, positions)[:, 0]
@@ -139,14 +140,22 @@ class Prepared:
         rows.advance()
         return self._output(self._norm(x_ND))
 
-    def _read_prompts(self, rows: Rows, tokens_NT: Tensor) -> Tensor:
-        """Several tokens of each path."""
+    def verify(self, tokens_NT: Tensor, counts_N: Tensor, paths_N: Tensor, state: State) -> Tensor:
+        """The logits after each of several tokens [N,T,V]."""
+        if self._plain():
+            logits: Tensor = self.model.verify(tokens_NT, counts_N, paths_N, state)
+            return logits
+        x_NTD = self._read_tokens(state.rows(paths_N, counts_N, tokens_NT.shape[1]), tokens_NT)
+        return self._output(self._norm(x_NTD).flatten(0, 1)).unflatten(0, tokens_NT.shape)
+
+    def _read_tokens(self, rows: Rows, tokens_NT: Tensor) -> Tensor:
+        """Several tokens of each path through the blocks [N,T,D]."""
         positions, mask = step_positions(rows, reach=self._reach)
         x_MD = self.model.embed(tokens_NT, positions).flatten(0, 1)
         for index, block in enumerate(self._blocks):
             x_MD = block.prompt(x_MD, rows, index, mask, positions)
         rows.advance()
-        return self._output(self._norm(rows.last(x_MD.view(*tokens_NT.shape, -1))))
+        return x_MD.view(*tokens_NT.shape, -1)
 
     def _plain(self) -> bool:
         """Whether the model itself must run: somebody watches, or it drops out."""

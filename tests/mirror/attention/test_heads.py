@@ -8,7 +8,8 @@ import regard
 from regard.attention import Mask, causal, padding
 from regard.attention.heads import KeyValues, MultiHead
 from regard.core import lookup
-from regard.core.state import Groups, State
+from regard.core.groups import Groups
+from regard.core.state import State
 
 
 def torch_twin(ours: MultiHead) -> nn.MultiheadAttention:

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.core.errors import UnknownName, UsageError
-from regard.core.state import Groups, State
+from regard.core.groups import Groups
+from regard.core.state import State
 
 PATHS = 5
 
