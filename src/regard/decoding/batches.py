@@ -13,6 +13,7 @@ from regard.decoding.decoder import Decoder
 from regard.decoding.request import Request, SpecialTokens
 from regard.decoding.result import Hypothesis
 
+_REFILL = 4  # others begin when this part of the rows has ended
 _AT_ONCE = 1 << 30  # all prompts are here already, so nobody waits for the long ones
 
 
@@ -28,6 +29,8 @@ def decode(
     prefixes: Sequence[Sequence[int]] | None = None,
     rows: Sequence[int] | None = None,
     on_token: Callable[[int, int], None] | None = None,
+    on_done: Callable[[int], None] | None = None,
+    at_once: int | None = None,
 ) -> list[list[Hypothesis]]:
     """The best `search.nbest` outputs of each row of `inputs`, finished ones first, then by score.
 
@@ -35,8 +38,9 @@ def decode(
     `max_length` does; `prefixes` are tokens that each output must begin with. `rows` numbers the rows for sampling
     (their place, by default): a row draws the same in any batch. `bos` may be given for each row, for models that go
     on with any text; `eos` and `pad` are −1 where there is none, and any of several `eos` ends an output. `on_token` is
-    given a row's place and its next token as soon as that is certain (with a beam, it is not before the end). Put the
-    model into evaluation mode first; it is left in the mode it is in.
+    given a row's place and its next token as soon as that is certain (with a beam, it is not before the end), `on_done`
+    the place of each row that has ended. At most `at_once` rows are under way at a time (all of them, by default): as
+    some end, others begin. Put the model into evaluation mode first; it is left in the mode it is in.
     """
     size = _size(inputs, lengths, prefixes, rows)
     firsts = [bos] * size if isinstance(bos, int) else list(bos)
@@ -48,7 +52,7 @@ def decode(
             search.model_copy(update={"seed": shared_seed}),
             firsts[row],
             prefixes[row] if prefixes is not None else (),
-            {name: tensor[row] for name, tensor in inputs.items()},
+            {name: _own(tensor[row], lengths, row) for name, tensor in inputs.items()},
             int(lengths[row]) if lengths is not None else None,
             rows[row] if rows is not None else row,
         )
@@ -57,16 +61,25 @@ def decode(
     if not requests:
         return []
     special = SpecialTokens.of(bos=bos, eos=eos, pad=pad)
-    decoder = Decoder(model, special, paths=size * requests[0].width, sources=size)
+    seats = size if at_once is None else min(size, at_once)
+    together = max(1, seats // _REFILL)
+    decoder = Decoder(model, special, paths=seats * requests[0].width, sources=seats, together=together)
     results: dict[int, list[Hypothesis]] = {}
     decoder.admit(requests)
     while not decoder.idle:
         for event in decoder.step(_AT_ONCE):
             if event.results is not None:
                 results[event.ticket] = event.results
+                if on_done is not None:
+                    on_done(event.ticket)
             elif on_token is not None and event.token is not None:
                 on_token(event.ticket, event.token)
     return [results[row] for row in range(size)]
+
+
+def _own(part: Tensor, lengths: Tensor | None, row: int) -> Tensor:
+    """A row of an input, without the padding of a sequence."""
+    return part[: int(lengths[row])] if lengths is not None and part.dim() == 1 else part
 
 
 def _size(inputs: Mapping[str, Tensor], *others: Tensor | Sequence[object] | None) -> int:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -31,27 +30,16 @@ from regard.decoding.paths import Paths
 from regard.decoding.reader import Reader
 from regard.decoding.request import Request, SpecialTokens, check_request
 from regard.decoding.result import Hypothesis
+from regard.decoding.seat import Seat
 from regard.decoding.slots import Slots
 
 
-@dataclass
-class _Seat:
-    """A request that has begun but has not read its whole prompt."""
-
-    ticket: int
-    request: Request
-    group: Group
-    facts: dict[str, int]
-    read: int = 0
-    cover_K: Tensor | None = field(default=None, repr=False)
-
-    @property
-    def left(self) -> int:
-        return len(self.request.prefix) + 1 - self.read
-
-
 class Decoder:
-    """Holds at most `paths` paths of at most `sources` requests at a time; None: of as many."""
+    """Holds at most `paths` paths of at most `sources` requests at a time; None: of as many.
+
+    While others are under way, waiting requests begin `together` at a time (or all that wait): inputs are read faster
+    together than one by one.
+    """
 
     def __init__(
         self,
@@ -61,15 +49,16 @@ class Decoder:
         paths: int = 64,
         sources: int | None = None,
         capacity: int = 16,
+        together: int = 1,
     ) -> None:
-        self._model, self._special = model, special
+        self._model, self._special, self._together = model, special, together
         sources = paths if sources is None else sources
         self._state = model.new_state(sources=sources, paths=paths, capacity=capacity)
         self._device = self._state.lengths_P.device
         self._reader = Reader(model, self._state)
         self._slots, self._sources = Slots(paths), Slots(sources)
         self._waiting: deque[tuple[int, Request]] = deque()
-        self._seats: dict[int, _Seat] = {}
+        self._seats: dict[int, Seat] = {}
         self._groups: dict[str, Group] = {}
         self._requests: dict[int, Request] = {}
         self._next = 0
@@ -219,7 +208,10 @@ class Decoder:
 
     def _seat(self) -> list[Event]:
         """Begin waiting requests while there is room."""
-        events, new = [], []
+        events, new = list[Event](), []
+        begin = min(self._together, len(self._waiting))
+        if self._sources.used and not self._sources.fits(begin):
+            return events
         while self._waiting and self._slots.fits(self._waiting[0][1].width) and self._sources.fits(1):
             ticket, request = self._waiting.popleft()
             limit = request.limit(getattr(self._model, "longest", None))
@@ -234,7 +226,7 @@ class Decoder:
             key = request.search.model_dump_json(exclude={"seed"})
             if key not in self._groups:
                 self._groups[key] = Group(request.search, self._special)
-            self._seats[ticket] = _Seat(ticket, request, self._groups[key], facts)
+            self._seats[ticket] = Seat(ticket, request, self._groups[key], facts)
             new.append(ticket)
         if new:
             self._begin(new)
@@ -246,9 +238,9 @@ class Decoder:
         self._state.begin(paths_N, sources_N)
         self._model.read(joined([self._requests[ticket].inputs for ticket in tickets]), self._state, sources_N)
 
-    def _read_prompts(self, budget: int) -> list[_Seat]:
+    def _read_prompts(self, budget: int) -> list[Seat]:
         """Read prompts of several tokens, up to the budget; those that are read to their end."""
-        chosen: list[tuple[_Seat, int]] = []
+        chosen: list[tuple[Seat, int]] = []
         for seat in self._seats.values():
             if budget > 0 and seat.left > 1:
                 chosen.append((seat, min(seat.left, budget)))
@@ -265,7 +257,7 @@ class Decoder:
             self._cover(seat, seen_NK, row)
         return [seat for seat, _ in chosen if not seat.left]
 
-    def _run_short(self, live: Sequence[Paths], short: Sequence[_Seat]) -> None:
+    def _run_short(self, live: Sequence[Paths], short: Sequence[Seat]) -> None:
         """One token for every live path, and the last of prompts that have only one left."""
         slots, tokens = [paths.slot_N for paths in live], [paths.last_N for paths in live]
         if short:
@@ -290,7 +282,7 @@ class Decoder:
                 rows = torch.tensor([row_of[slot] for slot in group.paths.slot_N.tolist()], device=self._device)
                 group.cover(seen_NK[rows])
 
-    def _cover(self, seat: _Seat, seen_NK: Tensor | None, row: int) -> None:
+    def _cover(self, seat: Seat, seen_NK: Tensor | None, row: int) -> None:
         if seen_NK is not None and seat.group.covers:
             seat.cover_K = add_cover(seat.cover_K, seen_NK[row], seat.request)
 

@@ -91,9 +91,10 @@ class TranslationPipeline(Loaded):
     ) -> list[list[Translation]]:
         """The `nbest` translations of each line, best first. An empty line stays empty.
 
-        `rows` lines are decoded together. `first` is the number of the first line, on which sampling depends: a text
-        that is translated in parts gives the same result as the whole. `on_progress` gets the numbers of lines and
-        tokens done since its last call; a beam search reports no tokens, since they are certain only at its end.
+        `rows` lines are decoded at a time; as some end, others begin. `first` is the number of the first line, on which
+        sampling depends: a text that is translated in parts gives the same result as the whole. `on_progress` gets the
+        numbers of lines and tokens done since its last call; a beam search reports no tokens, since they are certain
+        only at its end.
         """
         if isinstance(lines, str):
             raise UsageError("translate takes a list of lines", got="one string", remedy="Put it into a list.")
@@ -103,17 +104,15 @@ class TranslationPipeline(Loaded):
         begun = self.target_tokenizer.encode_batch(list(prefixes)) if prefixes is not None else None
         results: list[list[Translation]] = [[Translation("", 0.0, 0.0, [])] for _ in lines]
         model = self.runner(sum(map(len, encoded)) * options.beam)
-        # Lines of similar length share a batch; results are put back in order.
-        full = sorted((i for i, line in enumerate(lines) if line.strip()), key=lambda i: len(encoded[i]))
-        for start in range(0, len(full), rows):
-            chosen = full[start : start + rows]
-            numbers = [first + i for i in chosen]
-            prefix = begun and [begun[i] for i in chosen]
-            decoded = self._decode(numbers, [encoded[i] for i in chosen], options, prefix, on_progress, model)
-            for place, hypotheses in zip(chosen, decoded, strict=True):
+        # Lines of similar length are read together, long ones first; results are put back in order.
+        full = sorted((i for i, line in enumerate(lines) if line.strip()), key=lambda i: -len(encoded[i]))
+        if full:
+            decoded = self._decode(
+                [first + i for i in full], [encoded[i] for i in full], options, begun and [begun[i] for i in full],
+                on_progress, model, rows,
+            )  # fmt: skip
+            for place, hypotheses in zip(full, decoded, strict=True):
                 results[place] = [self._translation(hypothesis) for hypothesis in hypotheses]
-            if on_progress is not None:
-                on_progress(len(chosen), 0)
         return results
 
     @verb("a translation model")
@@ -183,6 +182,7 @@ class TranslationPipeline(Loaded):
         prefixes: list[list[int]] | None,
         on_progress: Callable[[int, int], None] | None = None,
         model: Decodable | None = None,
+        at_once: int | None = None,
     ) -> list[list[Hypothesis]]:
         source, mask = self._source(rows)
         return decode(
@@ -196,6 +196,8 @@ class TranslationPipeline(Loaded):
             prefixes=prefixes,
             rows=numbers,
             on_token=None if on_progress is None else lambda _row, _token: on_progress(0, 1),
+            on_done=None if on_progress is None else lambda _row: on_progress(1, 0),
+            at_once=at_once,
         )
 
     def _source(self, rows: list[list[int]]) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,31 @@
+"""Rows of a batch that take one another's places."""
+
+import random
+
+import pytest
+import torch
+from tests.conformance.test_company import BOS, EOS, PAD, make
+
+from regard.decoding import Search, decode
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_few_rows_at_a_time_give_what_all_at_once_give(beam):
+    """Rows end at unlike times, and others take their place; inputs are read several at a time."""
+    model = make("transformer", {}, torch.float64)
+    dice = random.Random(beam)
+    lengths = torch.tensor([dice.randint(1, 7) for _ in range(30)])
+    source = torch.randint(4, model.vocab_size, (30, 8), generator=torch.Generator().manual_seed(1))
+    mask = torch.arange(8) < lengths[:, None]
+    inputs, read = {"source": source, "source_mask": mask}, []
+    usual = {"bos": BOS, "eos": EOS, "pad": PAD, "lengths": lengths}
+    expected = decode(model, inputs, Search(beam=beam), **usual)
+    model.read, whole = lambda inputs, *rest: (read.append(inputs["source"].shape), whole(inputs, *rest)), model.read
+    done = []
+    given = decode(model, inputs, Search(beam=beam), **usual, at_once=8, on_done=done.append)
+    assert [[h.tokens for h in row] for row in given] == [[h.tokens for h in row] for row in expected]
+    assert sorted(done) == list(range(30))
+    rows, widths = zip(*read, strict=True)
+    assert sum(rows) == 30
+    assert min(rows[:-1]) >= 2, "inputs are read at least two at a time while others wait"
+    assert max(widths) <= 7, "padding of the whole batch is not read"
