@@ -228,6 +228,10 @@ class Rows:
         """What belongs to the sources of these paths [R,…], no longer than the longest of them."""
         return self.source_room(name)[self.groups.index]
 
+    def source_buffer(self, name: str) -> Tensor:
+        """The memory of all sources, for those who know its layout."""
+        return self.state._of_sources[name].buffer
+
     def source_room(self, name: str) -> Tensor:
         """The memory of all sources, no longer than the longest that these paths read from."""
         cell = self.state._of_sources.get(name)

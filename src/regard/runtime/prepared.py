@@ -15,6 +15,7 @@ from regard.core import taps
 from regard.core.devices import HOST
 from regard.core.state import Rows, State
 from regard.runtime.native import Kernels
+from regard.runtime.program import Program
 from regard.runtime.release import release
 from regard.runtime.stack import Block, Pack, Spread, why_not
 
@@ -67,7 +68,7 @@ class _Stack(torch.nn.Module):
 def _packed(blocks: Iterable[Any], pack: Pack, kernels: Kernels) -> list[Block]:
     result = []
     for block in blocks:
-        result.append(Block(block, pack, kernels))
+        result.append(Block(block, pack))
         release(block.parameters(), kernels)  # one by one, so that only one block is ever held twice
     return result
 
@@ -95,6 +96,7 @@ class Prepared:
         self._output = pack(model.output.weight, bias)
         release([model.output.weight], kernels)
         self._reach = getattr(model, "reach", None)
+        self._step = Program(self._blocks, self._norm, self._output, kernels)
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Whole texts, as the model reads them."""
@@ -135,10 +137,9 @@ class Prepared:
         positions = rows.starts_N[:1] if rows.uniform_start is not None else rows.positions_NT
         x_ND = self.model.embed(tokens_NT, positions)[:, 0]
         sources_N = state.source_P[paths_N] if self._encoder else None
-        for index, block in enumerate(self._blocks):
-            x_ND = block.step(x_ND, rows, index, positions, self._reach, sources_N)
+        logits_NV = self._step(x_ND, rows, positions, self._reach, sources_N)
         rows.advance()
-        return self._output(self._norm(x_ND))
+        return logits_NV
 
     def verify(self, tokens_NT: Tensor, counts_N: Tensor, paths_N: Tensor, state: State) -> Tensor:
         """The logits after each of several tokens [N,T,V]."""

@@ -8,6 +8,7 @@ int8      W as integers with a scale for each output; x becomes integers row by 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -20,69 +21,90 @@ _ALIGNED = 64  # bytes
 
 
 class Product(Protocol):
+    form: int
+    """Its number in kernels.c."""
+    n: int
+    k: int
+    room: int
+    """Bytes that it needs to work in, for each row of x."""
+
+    @property
+    def places(self) -> Sequence[int | None]:
+        """Addresses: of the packed weights, their scales and offsets, the bias."""
+        ...
+
     def __call__(self, x_MK: Tensor, residual_MN: Tensor | None = None) -> Tensor:
         """x Wᵀ + b, plus the residual."""
         ...
 
 
 class PackedFloat:
+    form, room = 0, 0
+
     def __init__(self, kernels: Kernels, weight_NK: Tensor, bias_N: Tensor | None) -> None:
         self._run = kernels.product_float
-        self._n, self._k = weight_NK.shape
+        self.n, self.k = weight_NK.shape
         weight_NK = weight_NK.contiguous()
-        self._packed = _room(_panels(self._n) * self._k, torch.float32)
-        kernels.pack_float(weight_NK.data_ptr(), self._n, self._k, self._packed.data_ptr())
+        self._packed = _room(_panels(self.n) * self.k, torch.float32)
+        kernels.pack_float(weight_NK.data_ptr(), self.n, self.k, self._packed.data_ptr())
         self._bias = None if bias_N is None else bias_N.contiguous()
-        self._places = self._packed.data_ptr(), self._n, None if self._bias is None else self._bias.data_ptr()
+        self.places = self._packed.data_ptr(), None, None, None if self._bias is None else self._bias.data_ptr()
 
     def __call__(self, x_MK: Tensor, residual_MN: Tensor | None = None) -> Tensor:
         x_MK = x_MK.contiguous()
-        y_MN = x_MK.new_empty(len(x_MK), self._n)
-        residual = None if residual_MN is None else residual_MN.data_ptr()
-        self._run(x_MK.data_ptr(), len(x_MK), self._k, *self._places, residual, y_MN.data_ptr())
+        y_MN = x_MK.new_empty(len(x_MK), self.n)
+        residual, (packed, _, _, bias) = None if residual_MN is None else residual_MN.data_ptr(), self.places
+        self._run(x_MK.data_ptr(), len(x_MK), self.k, packed, self.n, bias, residual, y_MN.data_ptr())
         return y_MN
 
 
 class PackedBfloat16:
+    form = 1
+
     def __init__(self, kernels: Kernels, weight_NK: Tensor, bias_N: Tensor | None) -> None:
         self._run = kernels.product_low
-        self._n, self._k = weight_NK.shape
-        self._width = -(-self._k // 2) * 2
+        self.n, self.k = weight_NK.shape
+        self._width = -(-self.k // 2) * 2
+        self.room = 2 * self._width
         weight_NK = weight_NK.contiguous()
-        self._packed = _room(_panels(self._n) * self._width, torch.bfloat16)
-        kernels.pack_low(weight_NK.data_ptr(), self._n, self._k, self._packed.data_ptr())
+        self._packed = _room(_panels(self.n) * self._width, torch.bfloat16)
+        kernels.pack_low(weight_NK.data_ptr(), self.n, self.k, self._packed.data_ptr())
         self._bias = None if bias_N is None else bias_N.contiguous()
-        self._places = self._packed.data_ptr(), self._n, None if self._bias is None else self._bias.data_ptr()
+        self.places = self._packed.data_ptr(), None, None, None if self._bias is None else self._bias.data_ptr()
 
     def __call__(self, x_MK: Tensor, residual_MN: Tensor | None = None) -> Tensor:
         x_MK, m = x_MK.contiguous(), len(x_MK)
-        y_MN, room = x_MK.new_empty(m, self._n), torch.empty(m * self._width, dtype=torch.bfloat16)
-        residual = None if residual_MN is None else residual_MN.data_ptr()
-        self._run(x_MK.data_ptr(), m, self._k, *self._places, residual, y_MN.data_ptr(), room.data_ptr())
+        y_MN, room = x_MK.new_empty(m, self.n), torch.empty(m * self._width, dtype=torch.bfloat16)
+        residual, (packed, _, _, bias) = None if residual_MN is None else residual_MN.data_ptr(), self.places
+        self._run(x_MK.data_ptr(), m, self.k, packed, self.n, bias, residual, y_MN.data_ptr(), room.data_ptr())
         return y_MN
 
 
 class PackedInt8:
+    form = 2
+
     def __init__(self, kernels: Kernels, weight_NK: Tensor, bias_N: Tensor | None) -> None:
         self._run = kernels.product_int8
-        self._n, self._k = weight_NK.shape
-        self._width = -(-self._k // 4) * 4
+        self.n, self.k = weight_NK.shape
+        self._width = -(-self.k // 4) * 4
+        self.room = self._width + 4
         weight_NK = weight_NK.contiguous()
-        n_panels = _panels(self._n)
+        n_panels = _panels(self.n)
         self._packed = _room(n_panels * self._width, torch.int8)
         self._scales, self._offsets = _room(n_panels, torch.float32), _room(n_panels, torch.int32)
         parts = [part.data_ptr() for part in (self._packed, self._scales, self._offsets)]
-        kernels.pack_int8(weight_NK.data_ptr(), self._n, self._k, *parts)
+        kernels.pack_int8(weight_NK.data_ptr(), self.n, self.k, *parts)
         self._bias = None if bias_N is None else bias_N.contiguous()
-        self._places = *parts, self._n, None if self._bias is None else self._bias.data_ptr()
+        self.places = *parts, None if self._bias is None else self._bias.data_ptr()
 
     def __call__(self, x_MK: Tensor, residual_MN: Tensor | None = None) -> Tensor:
         x_MK, m = x_MK.contiguous(), len(x_MK)
-        y_MN, room = x_MK.new_empty(m, self._n), x_MK.new_empty(m * (self._width // 4 + 1))
+        y_MN, room = x_MK.new_empty(m, self.n), x_MK.new_empty(m * (self._width // 4 + 1))
         residual = None if residual_MN is None else residual_MN.data_ptr()
+        *packed, bias = self.places
         # The row's scales stand behind its integers: four bytes each.
         q = room.data_ptr()
-        self._run(x_MK.data_ptr(), m, self._k, *self._places, residual, y_MN.data_ptr(), q, q + m * self._width)
+        self._run(x_MK.data_ptr(), m, self.k, *packed, self.n, bias, residual, y_MN.data_ptr(), q, q + m * self._width)
         return y_MN
 
 

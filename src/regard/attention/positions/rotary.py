@@ -44,8 +44,12 @@ class Rotary(Position):
         angle = (positions.double() / self.scale).unsqueeze(-1) * self.frequencies()
         return torch.stack([angle.cos(), angle.sin()], dim=-1)
 
+    def turns(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        """The cosine and the sine by which each pair of features turns [*positions, E/2, 2]."""
+        return self._turns.rows(positions, dtype)
+
     def rotate(self, x: Float[Tensor, "B H T E"], positions: Int[Tensor, "*b T"]) -> Float[Tensor, "B H T E"]:
-        turns = self._turns.rows(positions, x.dtype)
+        turns = self.turns(positions, x.dtype)
         cos, sin = (turns.unsqueeze(1) if positions.dim() == 2 else turns).unbind(-1)
         if self.pairs == "neighbours":
             even, odd = x[..., 0::2], x[..., 1::2]

@@ -12,7 +12,7 @@ from regard.core.native import Missing
 
 _SOURCE = Path(__file__).with_name("kernels.c")
 
-__all__ = ["Attention", "Kernels", "Missing", "Part", "kernels"]
+__all__ = ["Attention", "Kernels", "Missing", "Operation", "Part", "kernels"]
 
 
 class Part(ctypes.Structure):
@@ -32,6 +32,20 @@ class Attention(ctypes.Structure):
     ]
 
 
+class Operation(ctypes.Structure):
+    """See kernels.c."""
+
+    _fields_ = [
+        ("kind", ctypes.c_int64),
+        ("form", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("x", "residual", "y")),
+        *((name, ctypes.c_int64) for name in ("k", "n")),
+        *((name, ctypes.c_void_p) for name in ("weights", "scales", "offsets", "bias", "room")),
+        ("attention", Attention),
+        ("eps", ctypes.c_float),
+    ]
+
+
 class Kernels:
     """The functions of the compiled library."""
 
@@ -41,7 +55,7 @@ class Kernels:
     product_low: Callable[..., None]
     pack_int8: Callable[..., None]
     product_int8: Callable[..., None]
-    attend_paths: Callable[..., None]
+    run_step: Callable[..., None]
     let_go: Callable[..., None]
     trim: Callable[[], None]
 
@@ -54,7 +68,7 @@ class Kernels:
             "product_low": (place, number, number, place, number, *(place,) * 4),
             "pack_int8": (place, number, number, place, place, place),
             "product_int8": (place, number, number, place, place, place, number, *(place,) * 5),
-            "attend_paths": (ctypes.POINTER(Attention),),
+            "run_step": (ctypes.POINTER(Operation), number, number),
             "let_go": (place, number),
             "trim": (),
         }

@@ -405,3 +405,148 @@ void attend_paths(const Attention *a) {
             }
         }
 }
+
+/* ---- a whole step of a model, as a list of operations on buffers with a row for each path ---- */
+
+enum { NORM, PRODUCT, ATTEND, ACTIVATE, GATE, ROTATE };
+enum { LAYER, ROOT_MEAN_SQUARE };                            /* forms of NORM */
+enum { IN_FLOAT, IN_LOW, IN_INT8 };                          /* of PRODUCT */
+enum { RELU, GELU, GELU_TANH, QUICK_GELU, SILU, TANH };      /* of ACTIVATE and GATE */
+enum { NEIGHBOURS, HALVES };                                 /* of ROTATE */
+
+typedef struct {
+    int64_t kind, form;
+    const float *x, *residual; /* [M,k], and [M,n] where it is not null */
+    float *y;                  /* [M,n]; may be x where each number depends on its own row's numbers only */
+    int64_t k, n;
+    const void *weights, *scales, *offsets;
+    const float *bias;
+    void *room; /* to work in */
+    Attention attention;
+    float eps;
+} Operation;
+
+static float sum_of(const float *x, int64_t k, float shift, int squared) {
+    floats parts = {0};
+    float total = 0;
+    int64_t i = 0;
+    for (; i + LANES <= k; i += LANES) {
+        const floats value = *(const loose_floats *)(x + i) - shift;
+        parts += squared ? value * value : value;
+    }
+    for (int lane = 0; lane < LANES; lane++) total += parts[lane];
+    for (; i < k; i++) total += squared ? (x[i] - shift) * (x[i] - shift) : x[i] - shift;
+    return total;
+}
+
+static void norm_rows(const Operation *o, int64_t m) {
+    const float *weight = o->weights, *bias = o->bias;
+    const int64_t k = o->k;
+#pragma omp parallel for schedule(static) if (m * k > SMALL)
+    for (int64_t row = 0; row < m; row++) {
+        const float *x = o->x + row * k;
+        float *y = o->y + row * k;
+        const float mean = o->form == LAYER ? sum_of(x, k, 0, 0) / k : 0;
+        const float inverse = 1 / sqrtf(sum_of(x, k, mean, 1) / k + o->eps);
+        for (int64_t i = 0; i < k; i++) {
+            const float value = (x[i] - mean) * inverse;
+            y[i] = (weight ? value * weight[i] : value) + (bias ? bias[i] : 0);
+        }
+    }
+}
+
+/* 1 / (1 + exp(-x)) */
+INLINE float sigmoid(float x) {
+    const float small = exp_below(x < 0 ? x : -x);
+    return (x < 0 ? small : 1) / (1 + small);
+}
+
+/* tanh: 2σ(2x) − 1 far from 0; near it, where that has no digits, its series. */
+INLINE float tanh_of(float x) {
+    const float square = x * x, far = 2 * sigmoid(2 * x) - 1;
+    const float near = x * (1 + square * (-1.0f / 3 + square * (2.0f / 15 + square * (-17.0f / 315))));
+    return square < 0.04f ? near : far;
+}
+
+/* erf by Abramowitz and Stegun 7.1.26: off by at most 1.5e-7. */
+INLINE float erf_of(float x) {
+    const float size = x < 0 ? -x : x, t = 1 / (1 + 0.3275911f * size);
+    const float p = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+    const float value = 1 - p * exp_below(-size * size);
+    return x < 0 ? -value : value;
+}
+
+INLINE float activated(const int64_t form, float x) {
+    switch (form) {
+        case RELU: return x > 0 ? x : 0;
+        case GELU: return 0.5f * x * (1 + erf_of(0.70710678f * x));
+        case GELU_TANH: return 0.5f * x * (1 + tanh_of(0.79788456f * (x + 0.044715f * x * x * x)));
+        case QUICK_GELU: return x * sigmoid(1.702f * x);
+        case SILU: return x * sigmoid(x);
+        default: return tanh_of(x);
+    }
+}
+
+/* y = φ(x), or φ(x[:n]) · x[n:] for GATE. */
+INLINE void activate_rows(const int64_t form, const Operation *o, int64_t m) {
+    const int64_t n = o->n, k = o->k;
+#pragma omp parallel for schedule(static) if (m * n > SMALL / 4)
+    for (int64_t row = 0; row < m; row++) {
+        const float *x = o->x + row * k;
+        float *y = o->y + row * n;
+        if (o->kind == GATE)
+            for (int64_t i = 0; i < n; i++) y[i] = activated(form, x[i]) * x[n + i];
+        else
+            for (int64_t i = 0; i < n; i++) y[i] = activated(form, x[i]);
+    }
+}
+
+/* The first n numbers of each row are heads of width k: turn their pairs by the angles whose cosines and sines are
+ * weights [·, k/2, 2]; `attention.allowed_row` numbers lie between those of two rows. */
+static void rotate_rows(const Operation *o, int64_t m) {
+    const int64_t half = o->k / 2, width = o->k, row_size = o->attention.longest;
+    for (int64_t row = 0; row < m; row++) {
+        const float *turns = (const float *)o->weights + row * o->attention.allowed_row;
+        for (int64_t start = 0; start < o->n; start += width) {
+            float *head = o->y + row * row_size + start;
+            for (int64_t i = 0; i < half; i++) {
+                const int64_t a = o->form == HALVES ? i : 2 * i, b = o->form == HALVES ? i + half : 2 * i + 1;
+                const float cosine = turns[2 * i], sine = turns[2 * i + 1], low = head[a], high = head[b];
+                head[a] = low * cosine - high * sine;
+                head[b] = low * sine + high * cosine;
+            }
+        }
+    }
+}
+
+static void product_rows(const Operation *o, int64_t m) {
+    switch (o->form) {
+        case IN_FLOAT: product_float(o->x, m, o->k, o->weights, o->n, o->bias, o->residual, o->y); break;
+#if defined(__AVX512BF16__)
+        case IN_LOW: product_low(o->x, m, o->k, o->weights, o->n, o->bias, o->residual, o->y, o->room); break;
+#endif
+        default: {
+            uint8_t *q = o->room;
+            product_int8(o->x, m, o->k, o->weights, o->scales, o->offsets, o->n, o->bias, o->residual, o->y, q,
+                         (float *)(q + m * ((o->k + 3) / 4 * 4)));
+        }
+    }
+}
+
+void run_step(Operation *operations, int64_t count, int64_t m) {
+    for (Operation *o = operations; o < operations + count; o++) switch (o->kind) {
+            case NORM: norm_rows(o, m); break;
+            case PRODUCT: product_rows(o, m); break;
+            case ATTEND: o->attention.rows = m, attend_paths(&o->attention); break;
+            case ROTATE: rotate_rows(o, m); break;
+            default:
+                switch (o->form) { /* a loop for each, so that it can be vectorised */
+                    case RELU: activate_rows(RELU, o, m); break;
+                    case GELU: activate_rows(GELU, o, m); break;
+                    case GELU_TANH: activate_rows(GELU_TANH, o, m); break;
+                    case QUICK_GELU: activate_rows(QUICK_GELU, o, m); break;
+                    case SILU: activate_rows(SILU, o, m); break;
+                    default: activate_rows(TANH, o, m);
+                }
+        }
+}
