@@ -58,8 +58,11 @@ class Program:
                 setattr(operation.attention, name, _part(buffer))
             operation.attention.slots, operation.attention.last = rows.paths_N.data_ptr(), last_N.data_ptr()
             operation.attention.first = None if first_N is None else first_N.data_ptr()
-        # What the operations point to must live until they are done.
-        kept = [] if sources_N is None else [self._set_sources(rows, sources_N)]
+        if sources_N is not None:
+            allowed = rows.source_room("source_mask")
+            last_source_N = torch.full_like(sources_N, allowed.shape[1])
+            self._set_sources(rows, sources_N, last_source_N, allowed)
+        # The operations know these tensors by their addresses only: they live in this function until it is done.
         turns = {rotary: rotary.turns(positions, torch.float32).contiguous() for rotary, _ in self._turns}
         for rotary, operation in self._turns:
             angles = turns[rotary]
@@ -70,16 +73,13 @@ class Program:
         self._kernels.run_step(self._operations, len(self._operations), len(x_ND))
         return logits
 
-    def _set_sources(self, rows: Rows, sources_N: Tensor) -> Tensor:
-        allowed = rows.source_room("source_mask")
-        last_N = torch.full_like(sources_N, allowed.shape[1])
+    def _set_sources(self, rows: Rows, sources_N: Tensor, last_N: Tensor, allowed: Tensor) -> None:
         for index, operation in enumerate(self._cross):
             attention = operation.attention
             for name in ("keys", "values"):
                 setattr(attention, name, _part(rows.source_buffer(f"{index}.cross.{name}")))
             attention.slots, attention.last = sources_N.data_ptr(), last_N.data_ptr()
             attention.allowed, attention.allowed_row = allowed.data_ptr(), allowed.stride(0)
-        return last_N
 
     def _make_room(self, n_rows: int, rows: Rows, sources_N: Tensor | None) -> None:
         """Buffers for this many rows and keys; the operations are made again where they are too small."""

@@ -238,10 +238,24 @@ void pack_int8(const float *w, int64_t n, int64_t k, int8_t *packed, float *scal
 
 static float quantize_row(const float *x, int64_t k, uint8_t *q) {
     float largest = 0;
-    for (int64_t i = 0; i < k; i++) largest = fmaxf(largest, fabsf(x[i]));
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    __m512 most = _mm512_setzero_ps();
+    for (; i + LANES <= k; i += LANES) most = _mm512_max_ps(most, _mm512_abs_ps(_mm512_loadu_ps(x + i)));
+    largest = _mm512_reduce_max_ps(most);
+#endif
+    for (; i < k; i++) largest = fmaxf(largest, fabsf(x[i]));
     const float scale = largest > 0 ? largest / 127 : 1, inverse = 1 / scale;
-    for (int64_t i = 0; i < k; i++) q[i] = (uint8_t)((int32_t)nearbyintf(x[i] * inverse) + 128);
-    for (int64_t i = k; i % 4; i++) q[i] = 0; /* its weights are 0 */
+    i = 0;
+#if defined(__AVX512F__)
+    for (; i + LANES <= k; i += LANES) {
+        const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), _mm512_set1_ps(inverse)));
+        const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_add_epi32(whole, _mm512_set1_epi32(128)));
+        _mm_storeu_si128((__m128i *)(q + i), bytes);
+    }
+#endif
+    for (; i < k; i++) q[i] = (uint8_t)((int32_t)nearbyintf(x[i] * inverse) + 128);
+    for (i = k; i % 4; i++) q[i] = 0; /* its weights are 0 */
     return scale;
 }
 
@@ -318,6 +332,20 @@ void product_int8(const float *x, int64_t m, int64_t k, const int8_t *packed, co
 /* The parts of each function are inlined with the width of a head as a constant, for the usual widths. */
 #define INLINE static inline __attribute__((always_inline))
 
+/* Σ (x − shift), or of its squares. */
+INLINE float sum_of(const float *x, int64_t k, float shift, const int squared) {
+    floats parts = {0};
+    float total = 0;
+    int64_t i = 0;
+    for (; i + LANES <= k; i += LANES) {
+        const floats value = *(const loose_floats *)(x + i) - shift;
+        parts += squared ? value * value : value;
+    }
+    for (int lane = 0; lane < LANES; lane++) total += parts[lane];
+    for (; i < k; i++) total += squared ? (x[i] - shift) * (x[i] - shift) : x[i] - shift;
+    return total;
+}
+
 INLINE float dot(const float *a, const float *b, const int64_t e) {
 #if defined(__AVX512F__)
     if (e % LANES == 0) {
@@ -335,14 +363,16 @@ INLINE float dot(const float *a, const float *b, const int64_t e) {
 /* out [E] = the values of the tokens first <= t < last, weighted by their softmax; `weights` [last] is room to work in. */
 INLINE void attend_head(const int64_t e, const float *query, const float *keys, const float *values, const uint8_t *open,
                         int64_t first, int64_t last, float scale, float *weights, float *out) {
-    float largest = -INFINITY, sum = 0, total[e];
+    float largest = -INFINITY, total[e];
     for (int64_t t = first; t < last; t++) {
+        for (int64_t i = 0; i < e; i += LANES) __builtin_prefetch(values + t * e + i); /* needed next */
         weights[t] = open && !open[t] ? -INFINITY : scale * dot(query, keys + t * e, e);
         largest = weights[t] > largest ? weights[t] : largest;
     }
     memset(out, 0, sizeof(float) * e);
     if (largest == -INFINITY) return;
-    for (int64_t t = first; t < last; t++) sum += weights[t] = exp_below(weights[t] - largest);
+    for (int64_t t = first; t < last; t++) weights[t] = exp_below(weights[t] - largest);
+    const float sum = sum_of(weights + first, last - first, 0, 0);
     for (int64_t i = 0; i < e; i++) total[i] = 0;
     for (int64_t t = first; t < last; t++) {
         const float weight = weights[t];
@@ -426,19 +456,6 @@ typedef struct {
     float eps;
 } Operation;
 
-static float sum_of(const float *x, int64_t k, float shift, int squared) {
-    floats parts = {0};
-    float total = 0;
-    int64_t i = 0;
-    for (; i + LANES <= k; i += LANES) {
-        const floats value = *(const loose_floats *)(x + i) - shift;
-        parts += squared ? value * value : value;
-    }
-    for (int lane = 0; lane < LANES; lane++) total += parts[lane];
-    for (; i < k; i++) total += squared ? (x[i] - shift) * (x[i] - shift) : x[i] - shift;
-    return total;
-}
-
 static void norm_rows(const Operation *o, int64_t m) {
     const float *weight = o->weights, *bias = o->bias;
     const int64_t k = o->k;
@@ -487,17 +504,28 @@ INLINE float activated(const int64_t form, float x) {
     }
 }
 
-/* y = φ(x), or φ(x[:n]) · x[n:] for GATE. */
-INLINE void activate_rows(const int64_t form, const Operation *o, int64_t m) {
+/* y [n] = φ(y) in place, or φ(x[:n]) · x[n:] where x is given. */
+INLINE void activate_row(const int64_t form, const float *x, float *y, int64_t n) {
+    if (x)
+        for (int64_t i = 0; i < n; i++) y[i] = activated(form, x[i]) * x[n + i];
+    else
+        for (int64_t i = 0; i < n; i++) y[i] = activated(form, y[i]);
+}
+
+static void activate_rows(const Operation *o, int64_t m) {
     const int64_t n = o->n, k = o->k;
 #pragma omp parallel for schedule(static) if (m * n > SMALL / 4)
     for (int64_t row = 0; row < m; row++) {
-        const float *x = o->x + row * k;
+        const float *x = o->kind == GATE ? o->x + row * k : 0;
         float *y = o->y + row * n;
-        if (o->kind == GATE)
-            for (int64_t i = 0; i < n; i++) y[i] = activated(form, x[i]) * x[n + i];
-        else
-            for (int64_t i = 0; i < n; i++) y[i] = activated(form, x[i]);
+        switch (o->form) { /* a loop for each, so that it can be vectorised */
+            case RELU: activate_row(RELU, x, y, n); break;
+            case GELU: activate_row(GELU, x, y, n); break;
+            case GELU_TANH: activate_row(GELU_TANH, x, y, n); break;
+            case QUICK_GELU: activate_row(QUICK_GELU, x, y, n); break;
+            case SILU: activate_row(SILU, x, y, n); break;
+            default: activate_row(TANH, x, y, n);
+        }
     }
 }
 
@@ -539,14 +567,6 @@ void run_step(Operation *operations, int64_t count, int64_t m) {
             case PRODUCT: product_rows(o, m); break;
             case ATTEND: o->attention.rows = m, attend_paths(&o->attention); break;
             case ROTATE: rotate_rows(o, m); break;
-            default:
-                switch (o->form) { /* a loop for each, so that it can be vectorised */
-                    case RELU: activate_rows(RELU, o, m); break;
-                    case GELU: activate_rows(GELU, o, m); break;
-                    case GELU_TANH: activate_rows(GELU_TANH, o, m); break;
-                    case QUICK_GELU: activate_rows(QUICK_GELU, o, m); break;
-                    case SILU: activate_rows(SILU, o, m); break;
-                    default: activate_rows(TANH, o, m);
-                }
+            default: activate_rows(o, m);
         }
 }
