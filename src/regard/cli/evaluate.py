@@ -41,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--out", metavar="FILE", help="also write the translations")
+    parser.add_argument("--shortlist", metavar="FILE", help="choose from the tokens of this file: regard shortlist")
     add_search(parser)
     add_engine(parser)
 
@@ -62,6 +63,7 @@ def _translations(arguments: argparse.Namespace) -> int:
 
     model = opened_with_engine(arguments)
     source, reference = api.read_text(arguments.source), api.read_text(arguments.reference)
+    listed = {} if arguments.shortlist is None else {"shortlist": arguments.shortlist}
     with Progress("translating", lambda: len(source)) as progress, progress.working():
         scores, written = api.evaluate(
             model,
@@ -69,6 +71,7 @@ def _translations(arguments: argparse.Namespace) -> int:
             reference,
             moses=arguments.moses,
             on_progress=progress.on_progress,
+            **listed,
             **search_options(arguments),
         )
     if arguments.out:

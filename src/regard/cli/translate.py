@@ -20,6 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
     parser.add_argument("--alignments", metavar="FILE", help="also write the attention of each word, as JSON lines")
     parser.add_argument("--json", action="store_true", help="write JSON lines with scores")
+    parser.add_argument("--shortlist", metavar="FILE", help="choose from the tokens of this file: regard shortlist")
     add_search(parser)
     add_engine(parser)
 
@@ -28,6 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     from regard.cli._lines import chunks, line_counter
 
     model, options = opened_with_engine(arguments), search_options(arguments)
+    if arguments.shortlist is not None:
+        options["shortlist"] = arguments.shortlist
     model.translate([], **options)  # refuses models that do not translate, and bad options, before anything is read
     several = options.get("nbest", model.stored.search.nbest) > 1
     alignments = open(arguments.alignments, "w", encoding="utf-8") if arguments.alignments else None  # noqa: SIM115

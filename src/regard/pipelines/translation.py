@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,10 +18,12 @@ from regard.core.output import Output
 from regard.data.text import Specials, Tokenizer
 from regard.decoding import Hypothesis, Search, decode
 from regard.explain import Subject
+from regard.pipelines import _shortlists
 from regard.pipelines import _subjects as subjects
 from regard.pipelines._alignment import Alignment, by_pieces, by_words
 from regard.pipelines._loaded import Loaded, check_length
 from regard.pipelines._verbs import verb
+from regard.runtime.shortlist import Shortlisted
 from regard.store import StoredModel
 
 
@@ -64,6 +67,11 @@ class TranslationPipeline(Loaded):
         return self._bos
 
     @property
+    def end_token(self) -> int:
+        """The token that ends a target."""
+        return self._eos
+
+    @property
     def source_tokenizer(self) -> Tokenizer:
         return self.tokenizer
 
@@ -79,6 +87,16 @@ class TranslationPipeline(Loaded):
     def texts(self, inputs: Sequence[str], **search: Any) -> list[str]:
         return self.translate(inputs, **search)
 
+    @verb("a translation model")
+    def make_shortlist(
+        self, source: Sequence[str], target: Sequence[str], path: str | Path, *, best: int = 50, frequent: int = 200
+    ) -> None:
+        """Write a file for `translate(…, shortlist=path)`, from lines and their translations.
+
+        It has the `best` translations of each source token, and the most `frequent` target tokens.
+        """
+        _shortlists.save(_shortlists.make(self, source, target, best=best, frequent=frequent), self, path)
+
     def translate_nbest(
         self,
         lines: Sequence[str],
@@ -87,6 +105,7 @@ class TranslationPipeline(Loaded):
         prefixes: Sequence[str] | None = None,
         first: int = 0,
         on_progress: Callable[[int, int], None] | None = None,
+        shortlist: str | Path | None = None,
         **search: Any,
     ) -> list[list[Translation]]:
         """The `nbest` translations of each line, best first. An empty line stays empty.
@@ -94,7 +113,7 @@ class TranslationPipeline(Loaded):
         `rows` lines are decoded at a time; as some end, others begin. `first` is the number of the first line, on which
         sampling depends: a text that is translated in parts gives the same result as the whole. `on_progress` gets the
         numbers of lines and tokens done since its last call; a beam search reports no tokens, since they are certain
-        only at its end.
+        only at its end. `shortlist` is a file that `make_shortlist` wrote: only its tokens can come.
         """
         if isinstance(lines, str):
             raise UsageError("translate takes a list of lines", got="one string", remedy="Put it into a list.")
@@ -104,6 +123,8 @@ class TranslationPipeline(Loaded):
         begun = self.target_tokenizer.encode_batch(list(prefixes)) if prefixes is not None else None
         results: list[list[Translation]] = [[Translation("", 0.0, 0.0, [])] for _ in lines]
         model = self.runner(sum(map(len, encoded)) * options.beam)
+        if shortlist is not None:
+            model = Shortlisted(model, _shortlists.load(shortlist, self))
         # Lines of similar length are read together, long ones first; results are put back in order.
         full = sorted((i for i, line in enumerate(lines) if line.strip()), key=lambda i: -len(encoded[i]))
         if full:

@@ -15,6 +15,7 @@ from regard.core import taps
 from regard.core.devices import HOST
 from regard.core.state import Rows, State
 from regard.runtime.native import Kernels
+from regard.runtime.products import Product
 from regard.runtime.program import Program
 from regard.runtime.release import release
 from regard.runtime.stack import Block, Pack, Spread, why_not
@@ -93,6 +94,7 @@ class Prepared:
         self._encoder = _packed(getattr(model, "encoder", []), pack, kernels)
         self._norm = model.decoder_norm if self._encoder else model.norm
         bias = getattr(model.output, "bias", None)
+        self._pack = pack
         self._output = pack(model.output.weight, bias)
         release([model.output.weight], kernels)
         self._reach = getattr(model, "reach", None)
@@ -125,7 +127,25 @@ class Prepared:
             for name, part in zip(("keys", "values"), block.cross.prepare(x_BSD.flatten(0, 1), n_rows), strict=True):
                 state.put_sources(f"{index}.cross.{name}", sources_R, part, dim=2)
 
-    def step(self, tokens_NT: Tensor, counts_N: Tensor, paths_N: Tensor, state: State) -> Tensor:
+    def selects(self, tokens_NT: Tensor) -> bool:
+        """Whether a step with these tokens can have an output layer for some tokens only."""
+        return tokens_NT.shape[1] == 1 and not self._plain()
+
+    def output_of(self, tokens_C: Tensor) -> Product:
+        """The output layer for some tokens."""
+        bias = getattr(self.model.output, "bias", None)
+        with torch.inference_mode():
+            return self._pack(self.model.output.weight[tokens_C], None if bias is None else bias[tokens_C])
+
+    def step(
+        self,
+        tokens_NT: Tensor,
+        counts_N: Tensor,
+        paths_N: Tensor,
+        state: State,
+        output: Product | None = None,
+    ) -> Tensor:
+        """With another `output` layer, its logits."""
         several = tokens_NT.shape[1] > 1
         if self._plain() or (several and self._encoder):
             logits: Tensor = self.model.step(tokens_NT, counts_N, paths_N, state)
@@ -137,7 +157,7 @@ class Prepared:
         positions = rows.starts_N[:1] if rows.uniform_start is not None else rows.positions_NT
         x_ND = self.model.embed(tokens_NT, positions)[:, 0]
         sources_N = state.source_P[paths_N] if self._encoder else None
-        logits_NV = self._step(x_ND, rows, positions, self._reach, sources_N)
+        logits_NV = self._step(x_ND, rows, positions, self._reach, sources_N, output or self._output)
         rows.advance()
         return logits_NV
 

@@ -44,9 +44,15 @@ class Program:
         self._turns: list[tuple[Rotary, Operation]] = []
 
     def __call__(
-        self, x_ND: Tensor, rows: Rows, positions: Tensor, reach: int | None, sources_N: Tensor | None
+        self,
+        x_ND: Tensor,
+        rows: Rows,
+        positions: Tensor,
+        reach: int | None,
+        sources_N: Tensor | None,
+        output: Product,
     ) -> Tensor:
-        """Logits [N,V] after one new token of each path, whose vector is x."""
+        """Logits [N,V] after one new token of each path, whose vector is x, by this output layer."""
         self._make_room(len(x_ND), rows, sources_N)
         self._x[: len(x_ND)] = x_ND
         last_N = rows.starts_N + 1
@@ -68,8 +74,10 @@ class Program:
             angles = turns[rotary]
             operation.weights = angles.data_ptr()
             operation.attention.allowed_row = 0 if len(angles) == 1 else angles[0].numel()
-        logits = x_ND.new_empty(len(x_ND), self._output.n)
-        self._operations[len(self._operations) - 1].y = logits.data_ptr()
+        logits = x_ND.new_empty(len(x_ND), output.n)
+        last = self._operations[len(self._operations) - 1]
+        last.n, last.y = output.n, logits.data_ptr()
+        last.weights, last.scales, last.offsets, last.bias = output.places
         self._kernels.run_step(self._operations, len(self._operations), len(x_ND))
         return logits
 
