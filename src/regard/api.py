@@ -17,6 +17,7 @@ from regard.core import weights
 from regard.core.errors import DataError, UnknownName
 from regard.core.lines import read_lines
 from regard.core.paths import expand_path
+from regard.data.trees import Tree
 from regard.evaluation.speed import Speeds, SpeedTest
 from regard.evaluation.text_scores import Scores, evaluate, score
 from regard.explain import explain, find_method, load_trace, method_names, result_file, trace
@@ -27,6 +28,7 @@ from regard.runs.run import Run
 from regard.runs.validation import validate
 from regard.store import load_model, save_model, unsaid, writable_formats
 from regard.store.formats.regard import described_task
+from regard.views import tree as tree_view
 from regard.views.result import Result, output_file
 
 __all__ = [
@@ -53,6 +55,8 @@ __all__ = [
     "score",
     "trace",
     "train",
+    "tree_lines",
+    "tree_picture",
     "usage",
     "validate",
     "view_speeds",
@@ -177,6 +181,20 @@ def write_alignment(
         path.write_text(json.dumps(alignment.as_dict(), ensure_ascii=False) + "\n", encoding="utf-8")
     else:
         alignment.picture(site, head).save(path)
+
+
+def tree_lines(tree: Tree) -> list[str]:
+    """A parsed sentence, drawn for the terminal."""
+    return tree_view.tree_lines(_node(tree))
+
+
+def tree_picture(tree: Tree) -> str:
+    """A parsed sentence, drawn as SVG."""
+    return tree_view.tree_svg(_node(tree))
+
+
+def _node(tree: Tree) -> Any:
+    return tree.word if tree.word is not None else (tree.label, [_node(part) for part in tree.parts])
 
 
 def panels_for_terminal(result: Result, width: int) -> list[Any]:

@@ -21,12 +21,10 @@ from regard.core.lines import read_lines
 from regard.data.chance import Ints
 from regard.data.text import Tokenizer
 from regard.data.text.rows import Row, named
+from regard.data.trees import PENN
 
 _LEAF = re.compile(r"\(([^\s()]+)\s+([^\s()]+)\)")
 _TRACE = "-NONE-"
-# The tags of GENIA's XML by their names in the Penn Treebank.
-_PENN = {"PERIOD": ".", "COMMA": ",", "COLON": ":", "LRB": "-LRB-", "RRB": "-RRB-", "LQT": "``", "RQT": "''",
-         "PRPP": "PRP$", "WPP": "WP$"}  # fmt: skip
 IGNORED = -100
 """The label of tokens that are not asked: special tokens, padding, and the later pieces of a word."""
 
@@ -49,7 +47,7 @@ def read_tagged(path: Path) -> list[Tagged]:
             got = repr(tree[:60])
             raise DataError(f"line {number} of {path} is not a tree", got=got, expected="(S (NP (NN word)) …)")
         if leaves:
-            sentences.append(Tagged([word for _, word in leaves], [_PENN.get(tag, tag) for tag, _ in leaves]))
+            sentences.append(Tagged([word for _, word in leaves], [PENN.get(tag, tag) for tag, _ in leaves]))
     if not sentences:
         raise DataError(f"{path} holds no tagged sentence", expected="trees such as (S (NP (NN word)) …)")
     return sentences

@@ -31,6 +31,7 @@ def decode(
     on_token: Callable[[int, int], None] | None = None,
     on_done: Callable[[int], None] | None = None,
     at_once: int | None = None,
+    grammars: Sequence[Callable[[Sequence[int]], Tensor]] | None = None,
 ) -> list[list[Hypothesis]]:
     """The best `search.nbest` outputs of each row of `inputs`, finished ones first, then by score.
 
@@ -40,7 +41,8 @@ def decode(
     on with any text; `eos` and `pad` are −1 where there is none, and any of several `eos` ends an output. `on_token` is
     given a row's place and its next token as soon as that is certain (with a beam, it is not before the end), `on_done`
     the place of each row that has ended. At most `at_once` rows are under way at a time (all of them, by default): as
-    some end, others begin. Put the model into evaluation mode first; it is left in the mode it is in.
+    some end, others begin. `grammars` say for each row which tokens may come (`Request.grammar`). Put the model into
+    evaluation mode first; it is left in the mode it is in.
     """
     size = _size(inputs, lengths, prefixes, rows)
     firsts = [bos] * size if isinstance(bos, int) else list(bos)
@@ -55,6 +57,7 @@ def decode(
             {name: _own(tensor[row], lengths, row) for name, tensor in inputs.items()},
             int(lengths[row]) if lengths is not None else None,
             rows[row] if rows is not None else row,
+            None if grammars is None else grammars[row],
         )
         for row in range(size)
     ]

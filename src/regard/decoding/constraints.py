@@ -6,14 +6,14 @@ Nothing is normalised again: what stays keeps the model's own log-probability.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from regard.core.search import Search
 from regard.decoding.paths import Paths
-from regard.decoding.request import SpecialTokens
+from regard.decoding.request import Request, SpecialTokens
 
 
 def constrain(log_probs_NV: Tensor, paths: Paths, search: Search, special: SpecialTokens) -> None:
@@ -25,6 +25,16 @@ def constrain(log_probs_NV: Tensor, paths: Paths, search: Search, special: Speci
     forbid_repeats(
         log_probs_NV, paths.tokens_NT, search.no_repeat_ngram, ends=special.ends, counts_N=paths.length_N + 1
     )
+
+
+def follow_grammars(log_probs_NV: Tensor, paths: Paths, requests: Mapping[int, Request]) -> None:
+    """What the grammars of the paths' requests forbid."""
+    if all(request.grammar is None for request in requests.values()):
+        return
+    for row, (ticket, tokens) in enumerate(zip(paths.ticket_N.tolist(), paths.written(), strict=True)):
+        grammar = requests[ticket].grammar
+        if grammar is not None:
+            log_probs_NV[row].masked_fill_(~grammar(tokens).to(log_probs_NV.device), -math.inf)
 
 
 def penalise_repeats(scores_NV: Tensor, tokens_NT: Tensor, penalty: float) -> Tensor:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from regard.core.contracts import Decodable
 from regard.core.errors import UsageError
+from regard.decoding.constraints import follow_grammars
 from regard.decoding.coverage import add_cover
 from regard.decoding.event import Event
 from regard.decoding.group import Group
@@ -118,7 +119,9 @@ class Decoder:
         """Let a group's search go on, and move the state to where its paths went."""
         before = group.paths
         assert before is not None
-        index_N, longer = group.advance(self._reader.log_probs(before, group.logit_penalty))
+        log_probs_NV = self._reader.log_probs(before, group.logit_penalty)
+        follow_grammars(log_probs_NV, before, self._requests)
+        index_N, longer = group.advance(log_probs_NV)
         longer, forks = self._slotted(before, index_N, longer)
         if forks:
             self._state.fork(*(torch.tensor(part, device=self._device) for part in zip(*forks, strict=True)))

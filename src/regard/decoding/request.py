@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -52,6 +52,8 @@ class Request:
     """Limits the output, unless `search.max_length` does."""
     number: int = 0
     """What is drawn at random follows from the seed and this number, whatever runs beside it."""
+    grammar: Callable[[Sequence[int]], Tensor] | None = None
+    """From the output so far, its prefix included: which tokens may come next [V]; None: any."""
     deadline: float | None = None
     """By `time.monotonic()`: then what there is counts as the output, unfinished."""
 

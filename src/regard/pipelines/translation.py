@@ -130,11 +130,15 @@ class TranslationPipeline(Loaded):
         if full:
             decoded = self._decode(
                 [first + i for i in full], [encoded[i] for i in full], options, begun and [begun[i] for i in full],
-                on_progress, model, rows,
+                on_progress, model, rows, self.grammars([lines[i] for i in full], options),
             )  # fmt: skip
             for place, hypotheses in zip(full, decoded, strict=True):
                 results[place] = [self._translation(hypothesis) for hypothesis in hypotheses]
         return results
+
+    def grammars(self, lines: Sequence[str], options: Search) -> Sequence[Grammar] | None:
+        """For each line, which tokens may come next; None: any."""
+        return None
 
     @verb("a translation model")
     def align(
@@ -204,6 +208,7 @@ class TranslationPipeline(Loaded):
         on_progress: Callable[[int, int], None] | None = None,
         model: Decodable | None = None,
         at_once: int | None = None,
+        grammars: Sequence[Grammar] | None = None,
     ) -> list[list[Hypothesis]]:
         source, mask = self._source(rows)
         return decode(
@@ -219,6 +224,7 @@ class TranslationPipeline(Loaded):
             on_token=None if on_progress is None else lambda _row, _token: on_progress(0, 1),
             on_done=None if on_progress is None else lambda _row: on_progress(1, 0),
             at_once=at_once,
+            grammars=grammars,
         )
 
     def _source(self, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
@@ -254,5 +260,6 @@ def _first(*ids: int | None) -> int:
     return next((number for number in ids if number is not None), -1)
 
 
+Grammar = Callable[[Sequence[int]], Tensor]
 Translator = TranslationPipeline
 __all__ = ["Alignment", "Translation", "TranslationPipeline", "Translator"]

@@ -30,7 +30,7 @@ from regard.models import config_of, reads_characters
 from regard.pipelines import card
 from regard.runs.embeddings import use_embeddings
 from regard.runs.recipe import Recipe
-from regard.runs.setup import ClsSetup, Say, Setup, TokenizerConfig
+from regard.runs.setup import ClsSetup, Say, Setup
 from regard.store import StoredModel
 from regard.tasks._task import Task
 from regard.training.trained import Data
@@ -205,7 +205,7 @@ class Job:
             place = folder / ("tokenizer.json" if side == "source" else f"{side}_tokenizer.json")
             if not place.exists():
                 # The tokenizer library reads the texts in another thread.
-                self._learn(here(chain(read_texts(), self._model_words()))).save(place)
+                self._learn(side, here(chain(read_texts(), self._model_words()))).save(place)
             made[side] = Tokenizer.load(place)
         first = next(iter(made.values()))
         return made.get("source", first), made.get("target", first)
@@ -215,8 +215,8 @@ class Job:
         known = getattr(lookup.find(MODELS, self.setup.model_name), "needed_words", None)
         return [] if known is None else known(self.recipe.model.options)
 
-    def _learn(self, texts: Any) -> Tokenizer:
-        wanted: TokenizerConfig = self.setup.data.tokenizer  # type: ignore[attr-defined]
+    def _learn(self, side: str, texts: Any) -> Tokenizer:
+        wanted = self.setup.tokenizer_config(side)
         options: dict[str, Any] = wanted.model_dump(include={"vocab_size", "lowercase"})
         options["min_count"] = wanted.min_count
         if wanted.split_digits:

@@ -89,6 +89,11 @@ class Setup:
         """The files that the data is made from; a run resumes only if they are unchanged."""
         return []
 
+    def tokenizer_config(self, side: str) -> TokenizerConfig:
+        """The vocabulary to learn from the texts of a side ("source" or "target")."""
+        wanted: TokenizerConfig = self.data.tokenizer  # type: ignore[attr-defined]
+        return wanted
+
     def fixed_options(self) -> dict[str, Any]:
         """Model options that the task determines, whatever the data, such as its head."""
         return {}

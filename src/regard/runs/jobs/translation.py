@@ -15,6 +15,7 @@ from regard.data import arrays, token_pairs
 from regard.data.loader import Loader
 from regard.data.parallel import ParallelText, Report, TokenPairs, encode
 from regard.data.text.merge_dropout import MergeDropout
+from regard.data.token_pairs import Cut
 from regard.runs.setup import NeededLength, Say, Setup, TokenizerConfig
 from regard.tasks.translation import Translation
 
@@ -54,10 +55,15 @@ class TranslationData(Config):
 
 
 class TranslationJob(Setup):
-    Data = TranslationData
+    Data: ClassVar[type[Config]] = TranslationData
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"name": "transformer"}}
-    offers = ("inputs", "references")
+    offers: tuple[str, ...] = ("inputs", "references")
     data: TranslationData
+
+    @property
+    def joint(self) -> bool:
+        """Whether both sides have one vocabulary."""
+        return self.data.tokenizer.joint
 
     def task(self) -> Translation:
         return Translation(label_smoothing=self.recipe.training.label_smoothing)
@@ -68,7 +74,7 @@ class TranslationJob(Setup):
 
     def fixed_options(self) -> dict[str, Any]:
         options = self.recipe.model.options
-        if self.start is not None or self.data.tokenizer.joint or self.model_name != "transformer":
+        if self.start is not None or self.joint or self.model_name != "transformer":
             return {}
         if options.get("share") == "all":
             raise ConfigError("share: all needs one vocabulary", remedy="Set data.tokenizer.joint, or share: target.")
@@ -85,7 +91,7 @@ class TranslationJob(Setup):
         )
 
     def texts(self) -> dict[str, Callable[[], Iterable[str]]]:
-        if self.data.tokenizer.joint:
+        if self.joint:
             return {"source": lambda: self._texts(0, 1)}
         return {"source": lambda: self._texts(0), "target": lambda: self._texts(1)}
 
@@ -95,14 +101,7 @@ class TranslationJob(Setup):
         return train, None if validation is None else self._encoded(validation, folder / "validation", say)
 
     def batches(self, examples: TokenPairs, *, shuffle: bool) -> Loader:
-        training, cuts = self.recipe.training, None
-        if shuffle and self.data.merge_dropout:
-            assert self.tokenizer is not None
-            assert self.target_tokenizer is not None
-            rate, most = self.data.merge_dropout, self.data.max_tokens
-            source = MergeDropout(self.tokenizer, rate, most).cut
-            joint = self.target_tokenizer is self.tokenizer
-            cuts = source, source if joint else MergeDropout(self.target_tokenizer, rate, most).cut
+        training = self.recipe.training
         return Loader(
             examples,
             tokens_per_batch=training.tokens_per_batch,
@@ -111,8 +110,19 @@ class TranslationJob(Setup):
             bos=self._special_token("decoder_start", "bos"),
             eos=self._special_token("eos"),
             shuffle=shuffle,
-            cuts=cuts,
+            cuts=self.cuts() if shuffle else None,
         )
+
+    def cuts(self) -> tuple[Cut, Cut] | None:
+        """How training cuts the words of both sides anew in each epoch; None: not at all."""
+        rate, most = self.data.merge_dropout, self.data.max_tokens
+        if not rate:
+            return None
+        assert self.tokenizer is not None
+        assert self.target_tokenizer is not None
+        source = MergeDropout(self.tokenizer, rate, most).cut
+        joint = self.target_tokenizer is self.tokenizer
+        return source, source if joint else MergeDropout(self.target_tokenizer, rate, most).cut
 
     def extra(self) -> dict[str, Any]:
         """The special tokens of the model to start from, if they differ from those of its tokenizer."""

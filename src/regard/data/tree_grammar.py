@@ -1,0 +1,93 @@
+"""Which tokens may come next so that the brackets become a tree over exactly the words of the sentence.
+
+A constituent may open while words are left, at most `_CHAIN` of them before the next word; a word belongs to the
+innermost open one; a constituent closes by its own bracket when it has a part, the outermost one only after the last
+word. Opening also needs room: what must still come (the words, the closing brackets, the end) has to fit the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.core.errors import DataError
+from regard.data.trees import LEAF
+
+_CHAIN = 8
+
+
+@dataclass(frozen=True)
+class _State:
+    open: tuple[int, ...] = ()
+    """The labels that are open, outermost first, by number."""
+    filled: tuple[bool, ...] = ()
+    """Whether each has a part."""
+    words: int = 0
+    chain: int = 0
+    """Constituents that have opened since the last word."""
+    done: bool = False
+
+
+class Brackets:
+    """The tokens of a vocabulary that are brackets, and the one that stands for a word."""
+
+    def __init__(self, pieces: Sequence[str], eos: int) -> None:
+        opens = {piece[1:]: number for number, piece in enumerate(pieces) if piece.startswith("(")}
+        closes = {piece[1:]: number for number, piece in enumerate(pieces) if piece.startswith(")")}
+        labels = sorted(set(opens) & set(closes))
+        if not labels or LEAF not in pieces:
+            raise DataError("this vocabulary has no brackets", expected=f"tokens such as (NP, )NP and {LEAF}")
+        self.size, self.eos, self.leaf = len(pieces), eos, pieces.index(LEAF)
+        self.opens = [opens[label] for label in labels]
+        self.closes = [closes[label] for label in labels]
+        self.number = {token: n for n, token in enumerate(self.opens)}
+
+
+class TreeGrammar:
+    """For one sentence of `n_words` words and an output of at most `limit` tokens, its end among them."""
+
+    def __init__(self, brackets: Brackets, n_words: int, limit: int) -> None:
+        least = n_words + 3
+        if n_words < 1 or limit < least:
+            raise DataError(
+                "there is no room for a tree",
+                got=f"{n_words} words, {limit} tokens",
+                expected=f"{least} tokens or more",
+            )
+        self._brackets, self._n_words, self._limit = brackets, n_words, limit
+        self._known: dict[tuple[int, ...], _State] = {(): _State()}
+
+    def __call__(self, tokens: Sequence[int]) -> Tensor:
+        """Which tokens may come after these [V]."""
+        kind, state = self._brackets, self._state(tuple(tokens))
+        allowed = torch.zeros(kind.size, dtype=torch.bool)
+        if state.done:
+            allowed[kind.eos] = True
+            return allowed
+        left, depth = self._n_words - state.words, len(state.open)
+        if left and depth:
+            allowed[kind.leaf] = True
+        if depth and state.filled[-1] and (depth > 1 or not left):
+            allowed[kind.closes[state.open[-1]]] = True
+        # A bracket that opens is followed by the words that are left, all brackets that close, and the end.
+        if left and state.chain < _CHAIN and len(tokens) + 1 + left + depth + 1 + 1 <= self._limit:
+            allowed[kind.opens] = True
+        return allowed
+
+    def _state(self, tokens: tuple[int, ...]) -> _State:
+        if tokens not in self._known:
+            self._known[tokens] = self._after(self._state(tokens[:-1]), tokens[-1])
+        return self._known[tokens]
+
+    def _after(self, state: _State, token: int) -> _State:
+        kind = self._brackets
+        if token == kind.leaf:
+            return _State(state.open, (*state.filled[:-1], True), state.words + 1, 0)
+        if token in kind.number:
+            return _State((*state.open, kind.number[token]), (*state.filled, False), state.words, state.chain + 1)
+        outer = state.filled[:-1]
+        filled = (*outer[:-1], True) if outer else ()
+        return _State(state.open[:-1], filled, state.words, state.chain, done=not filled)

@@ -1,0 +1,110 @@
+"""Parsing through the commands: a grammar is learnt, every output is a tree over the words, bad input is named."""
+
+import random
+
+import pytest
+from tests.system.commands import one_line, run
+
+import regard
+from regard.data.trees import parse
+
+NOUNS, VERBS, PLACES = ["cat", "dog", "bird"], ["sees", "hears"], ["in", "near"]
+
+
+def noun_phrase(dice, depth=0):
+    inner = f"(NP (DT the) (NN {dice.choice(NOUNS)}))"
+    if depth < 2 and dice.random() < 0.4:
+        return f"(NP {inner} (PP (IN {dice.choice(PLACES)}) {noun_phrase(dice, depth + 1)}))"
+    return inner
+
+
+def sentence(dice):
+    return f"(S1 (S {noun_phrase(dice)} (VP (VBZ {dice.choice(VERBS)}) {noun_phrase(dice)}) (. .)))"
+
+
+@pytest.fixture(scope="module")
+def parser(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trees")
+    for name, count, seed in (("train", 600, 1), ("held", 40, 2)):
+        dice = random.Random(seed)
+        (folder / name).write_text("".join(sentence(dice) + "\n" for _ in range(count)))
+    recipe = {
+        "task": "parsing",
+        "data": {
+            "train": {"trees": str(folder / "train")},
+            "validation": {"trees": str(folder / "held")},
+            "tokenizer": {"kind": "bpe", "vocab_size": 60},
+        },
+        "model": {
+            "name": "transformer",
+            "options": {
+                "d_model": 32,
+                "n_heads": 2,
+                "d_ff": 64,
+                "n_encoder_layers": 2,
+                "n_decoder_layers": 2,
+                "dropout": 0.0,
+            },
+        },
+        "training": {
+            "max_steps": 500,
+            "tokens_per_batch": 1500,
+            "lr": 5e-3,
+            "warmup": 30,
+            "clip": 1.0,
+            "metric": "bracket_f1",
+        },
+        "evaluation": ["bracket_f1"],
+    }
+    regard.train(recipe, folder / "out", quiet=True)
+    return folder / "out"
+
+
+def test_the_grammar_is_learnt(parser):
+    done = run("evaluate", parser)
+    numbers = dict(line.split()[:2] for line in done.stdout.splitlines() if line.strip())
+    assert float(numbers["bracket_f1"]) > 0.9, done.stdout
+
+
+def test_brackets_and_drawn_trees(parser, tmp_path):
+    text = "the cat sees the dog .\nthe bird near the dog hears the cat .\n"
+    done = run("parse", parser, text=text)
+    assert done.returncode == 0, done.stderr
+    for line, words in zip(done.stdout.splitlines(), text.splitlines(), strict=True):
+        assert parse(line).words == words.split()
+    drawn = run("parse", parser, "--tree", text="the cat sees the dog .\n").stdout
+    assert "└─" in drawn
+    assert "NP  the cat" in drawn
+    run("parse", parser, "--out", tmp_path / "tree.svg", text="the cat sees the dog .\n")
+    picture = (tmp_path / "tree.svg").read_text()
+    assert picture.startswith("<svg")
+    assert picture.count('class="word"') == 6
+
+
+@pytest.mark.parametrize("search", [{"beam": 1}, {"beam": 4}, {"sample": True, "temperature": 3.0, "seed": 5}])
+def test_every_output_is_a_tree_over_the_words(parser, search):
+    """Also of words that the model has never seen, however many, and where it draws at random."""
+    model = regard.load(parser)
+    sentences = ["cat", "xyzzy plugh ( the ) .", " ".join(["the"] * 40), "the cat . the cat ."]
+    for tree, words in zip(model.parse(sentences, **search), sentences, strict=True):
+        shown = words.replace("( the )", "-LRB- the -RRB-").split()
+        assert tree.words == shown
+
+
+def test_brackets_are_aligned_to_words(parser):
+    alignment = regard.load(parser).align("the cat sees the dog .")
+    assert "(S" in alignment.target
+    assert run("explain", parser, "the cat sees the dog .", "--out", parser / "page.html").returncode == 0
+
+
+def test_bad_input_is_one_line(parser, tmp_path):
+    assert "sentence 2 is empty" in one_line(run("parse", parser, text="the cat\n\n"), 2)
+    assert "drawn as .svg" in one_line(run("parse", parser, "--out", "tree.gif", text="a\n"), 2)
+    (tmp_path / "bad.trees").write_text("(S (NP (NN a))\n")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        f"task: parsing\ndata: {{train: {{trees: {tmp_path / 'bad.trees'}}}}}\ntraining: {{max_steps: 1}}\n"
+    )
+    message = one_line(run("train", recipe, "--out", tmp_path / "out"), 1)
+    assert "line 1 of" in message
+    assert "not closed" in message
