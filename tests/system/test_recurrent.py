@@ -137,3 +137,20 @@ def test_a_tagger_learns_what_depends_on_the_word_before(tmp_path):
     assert [(word, answer.label) for word, answer in tags] == [
         ("they", "PRP"), ("fish", "VB"), ("the", "DT"), ("fish", "NN"),
     ]  # fmt: skip
+
+
+def test_more_streams_than_the_text_has_windows_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"data.streams is too large for a text of .*Use at most \d+ streams"):
+        regard.train(recipe(tmp_path, streams=400), tmp_path / "run", quiet=True)
+
+
+def test_a_run_says_its_loss_and_that_it_is_finished(tmp_path, capsys):
+    """Without validation the loss of training is all there is to see."""
+    given = recipe(tmp_path)
+    given["data"].pop("validation_share")
+    regard.train(given, tmp_path / "run")
+    assert [line.split()[2] for line in capsys.readouterr().err.splitlines()] == ["loss"] * 3
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    regard.train(given, tmp_path / "run")
+    assert "this run is finished already, after" in capsys.readouterr().err
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.core.articles import with_article
 from regard.core.errors import UnknownName, UsageError
 from regard.explain.traces import Look, Site, Trace
 from regard.views.result import Matrix
@@ -20,8 +21,8 @@ def chosen(trace: Trace, sites: str = "*", *, own: bool = False) -> list[Site]:
     if not trace.sites:
         raise UsageError(
             "this model has no attention to look at",
-            got=f"a {trace.model} without attention",
-            remedy="Look at its hidden states (--method attribute, gradients, identify), its words, or its orders.",
+            got=f"{with_article(trace.model)} without attention",
+            remedy=suited(trace),
         )
     matching_sites = [
         site for name, site in trace.sites.items() if fnmatch.fnmatchcase(name, sites) or name.startswith(f"{sites}.")
@@ -29,8 +30,22 @@ def chosen(trace: Trace, sites: str = "*", *, own: bool = False) -> list[Site]:
     if not matching_sites:
         raise UnknownName("layer or site", sites, trace.sites)
     if own and not (matching_sites := [site for site in matching_sites if looks_at_itself(site)]):
-        raise UsageError("no self-attention among these sites", got=sites, expected="sites such as encoder.0.self")
+        named = [name for name in trace.sites if fnmatch.fnmatchcase(name, sites) or name.startswith(f"{sites}.")]
+        raise UsageError(
+            "no self-attention among these sites",
+            got=", ".join(named[:4]) + (" …" if len(named) > 4 else ""),
+            expected="sites such as encoder.0.self",
+            remedy=suited(trace),
+        )
     return matching_sites
+
+
+def suited(trace: Trace) -> str:
+    """A remedy that names methods which can explain this run."""
+    if "decoder.orders" in trace.hidden:
+        return "Use --method orders."
+    nested = ["document"] if any(site.rows is not None for site in trace.sites.values()) else []
+    return f"Use --method {' or '.join([*nested, *(['maps'] if trace.sites else ['words', 'attribute'])])}."
 
 
 def looked(trace: Trace, sites: str, row: int) -> list[Look]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import repeat
 from typing import Any, Literal
 
 import torch
@@ -66,12 +67,15 @@ def reads_characters(name: str) -> bool:
     return bool(getattr(lookup.find(__name__, name), "reads_characters", False))
 
 
-def check_words(name: str, texts: Iterable[str]) -> None:
-    """Refuse an empty text for a model that is nothing without words, such as a bag of them."""
-    if getattr(lookup.find(__name__, name), "needs_words", False):
-        for number, text in enumerate(texts, 1):
-            if not text.strip():
-                raise DataError(f"text {number} is empty", expected="at least one word", remedy="Remove it.")
+def check_words(name: str, texts: Iterable[str], others: Iterable[str | None] | None = None, what: str = "") -> None:
+    """Refuse an empty text, or pair of texts, for a model that is nothing without words, such as a bag of them.
+
+    `what` says where the texts are from."""
+    if not getattr(lookup.find(__name__, name), "needs_words", False):
+        return
+    for number, (text, other) in enumerate(zip(texts, others or repeat(None)), 1):  # noqa: B905 (one is endless)
+        if not text.strip() and not (other or "").strip():
+            raise DataError(f"text {number}{what} is empty", expected="at least one word", remedy="Remove it.")
 
 
 class _SkipInitialization(TorchFunctionMode):

@@ -101,6 +101,7 @@ class Elmo(nn.Module):
     SIZES = SIZES
     coverage_site: str | None = None
     reads_cls: ClassVar[bool] = False
+    needs_words: ClassVar[bool] = True
     reads_characters: ClassVar[bool] = True
 
     @staticmethod

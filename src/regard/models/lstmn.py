@@ -74,6 +74,7 @@ class Lstmn(Unconditional):
     carries: ClassVar[bool] = True
     """Its language model can go on from the state of an earlier call."""
     reads_cls: ClassVar[bool] = False
+    needs_words: ClassVar[bool] = True
 
     @staticmethod
     def task_of(config: LstmnConfig) -> str:

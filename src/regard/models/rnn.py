@@ -78,6 +78,7 @@ class Rnn(Unconditional):
     carries: ClassVar[bool] = True
     """Its language model can go on from the state of an earlier call."""
     reads_cls: ClassVar[bool] = False
+    needs_words: ClassVar[bool] = True
 
     @staticmethod
     def task_of(config: RnnConfig) -> str:

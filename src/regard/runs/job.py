@@ -19,10 +19,11 @@ from regard.core import lookup
 from regard.core.config import Config
 from regard.core.contracts import Fitted, Primed
 from regard.core.directions import Direction
-from regard.core.errors import ConfigError
+from regard.core.errors import ConfigError, DataError
 from regard.core.measured import Measured
 from regard.core.paths import here
-from regard.data.text import Tokenizer, make_tokenizer
+from regard.core.weights import brief
+from regard.data.text import NoText, Tokenizer, make_tokenizer
 from regard.data.text.spelling import SpellingTokenizer
 from regard.evaluation.evaluators import directions_of, evaluators_for, make_evaluator
 from regard.evaluation.held_out import HeldOut
@@ -223,7 +224,11 @@ class Job:
             options["split_digits"] = True
         if self.setup.special_tokens is not None:
             options["marks"] = self.setup.special_tokens
-        return make_tokenizer(wanted.kind, texts, **options)
+        try:
+            return make_tokenizer(wanted.kind, texts, **options)
+        except NoText as error:
+            names = brief([str(path) for path in self.setup.files()])
+            raise DataError(f"{names}: {error.what}", remedy=error.remedy) from None
 
 
 def _short(text: str, most: int = 200) -> str:

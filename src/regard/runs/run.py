@@ -18,7 +18,7 @@ from torch import nn
 
 from regard.core import config as configs
 from regard.core import manifest, weights
-from regard.core.contracts import Fitted
+from regard.core.contracts import Fitted, FittedInEpochs
 from regard.core.directions import better
 from regard.core.errors import ConfigError, DataError, WeightsError
 from regard.core.paths import expand_path, relative_to
@@ -96,6 +96,8 @@ class Run:
 
     def _fit(self, model: nn.Module, prepared: Prepared) -> None:
         """Fit a model that is not trained by gradients."""
+        if not isinstance(model, FittedInEpochs) and (self.out / manifest.NAME).exists():
+            self._say("this run is finished already; it is counted again")
         fit_model(model, prepared.batches(model), self.recipe.training, self.out, quiet=self.quiet)
         if prepared.validate is not None:
             numbers = prepared.validate(model.eval())

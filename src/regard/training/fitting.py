@@ -57,7 +57,11 @@ class _Fitting:
         warnings: list[str] = []
         begin = self._restored(warnings)
         self.log = Log(self.folder, total=self.epochs * self.length, step=begin * self.length, quiet=quiet)
-        for text in [*warnings, *([f"resuming after epoch {begin}"] if begin else [])]:
+        finished = f"this run is finished already, after {begin} epoch{'s' * (begin != 1)}"
+        for text in [
+            *warnings,
+            *([finished if begin >= self.epochs else f"resuming after epoch {begin}"] * bool(begin)),
+        ]:
             self.log.say(text)
         try:
             with noted_signals() as self._signals:

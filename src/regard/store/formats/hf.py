@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.core import lookup, weights
+from regard.core.articles import with_article
 from regard.core.config import Config
 from regard.core.conversion import conversions_of, nearest_conversion
 from regard.core.errors import ConfigError, UsageError
@@ -95,7 +96,7 @@ def save(folder: Path, stored: StoredModel) -> None:
     """Write the model as a Hugging Face folder."""
     if not conversions_of(lookup.find(MODELS, stored.name)):
         raise UsageError(
-            f"a {stored.name} does not exist in the other library",
+            f"{with_article(stored.name)} does not exist in the other library",
             expected=f"one of {', '.join(sorted(set(supported().values())))}",
             remedy="Convert it to regard's own format: --to regard.",
         )
