@@ -130,6 +130,13 @@ MAKERS = {
         TEXT,
         None,
     ),
+    "rnn-characters": lambda: (
+        _words(
+            "rnn", "token_classification", d_embedding=8, d_hidden=8, characters=5, head="token_classes", n_labels=3
+        ),
+        "the zebra sat on the mat",
+        None,
+    ),
     "lstmn": lambda: (
         _words("lstmn", "language_model", d_embedding=8, d_hidden=10, n_layers=2, span=3),
         "the cat sat on",

@@ -23,7 +23,18 @@ ALIGNED = ("seq2seq", "seq2seq-luong-lstm", "seq2seq-none")
 ELMO = ("elmo", "elmo-classes")
 BAGS = ("bow", "bow-deep", "bow-lexicon", "dan-classes")
 NO_ATTENTION = (
-    *("seq2seq-none", "ngram", *BAGS, "dan", "window_lm", "rnn", "rnn-classes", "han-mean", "ntm-none"),
+    *(
+        "seq2seq-none",
+        "ngram",
+        *BAGS,
+        "dan",
+        "window_lm",
+        "rnn",
+        "rnn-classes",
+        "rnn-characters",
+        "han-mean",
+        "ntm-none",
+    ),
     *ELMO,
 )
 MACHINES = ("ntm", "ntm-heads", "ntm-none")

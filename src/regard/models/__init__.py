@@ -62,9 +62,13 @@ def row_layout(name: str) -> Literal["cls", "sentences", "plain"]:
     return "cls" if reads_cls(name) else "plain"
 
 
-def reads_characters(name: str) -> bool:
-    """Whether this model reads words by their spelling (`data/text/spelling.py`)."""
-    return bool(getattr(lookup.find(__name__, name), "reads_characters", False))
+def reads_characters(name: str, config: Config | None = None) -> bool:
+    """Whether this model reads words by their spelling (`data/text/spelling.py`), always or as it is configured."""
+    model_class = lookup.find(__name__, name)
+    sometimes = getattr(model_class, "reads_characters_with", None)
+    if config is not None and sometimes is not None:
+        return bool(sometimes(config))
+    return bool(getattr(model_class, "reads_characters", False))
 
 
 def check_words(name: str, texts: Iterable[str], others: Iterable[str | None] | None = None, what: str = "") -> None:

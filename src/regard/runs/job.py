@@ -81,7 +81,7 @@ class Job:
         """
         setup = self.setup
         setup.tokenizer, setup.target_tokenizer = self._tokenizers(folder)
-        if setup.tokenizer is not None and reads_characters(setup.model_name):
+        if setup.tokenizer is not None and reads_characters(setup.model_name, self._partial):
             setup.tokenizer = setup.target_tokenizer = SpellingTokenizer(setup.tokenizer)
         if isinstance(setup, ClsSetup) and setup.tokenizer is not None:
             setup.check_special_tokens(setup.tokenizer)
@@ -155,7 +155,8 @@ class Job:
         # Fields that only the data determines, such as the size of a vocabulary, may still be missing.
         missing = {name: (Any, None) for name, field in model.Config.model_fields.items() if field.is_required()}
         partial = create_model(model.Config.__name__, __base__=model.Config, **cast(Any, missing))
-        self._check_length(self._config({}, kind=cast(type[Config], partial)))
+        self._partial = self._config({}, kind=cast(type[Config], partial))
+        self._check_length(self._partial)
 
     def _config(self, sizes: Mapping[str, Any], *, kind: type[Config] | None = None) -> Config:
         """A named size or the model to start from, then the recipe's options, then what task and data determine."""
