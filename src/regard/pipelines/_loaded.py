@@ -11,6 +11,7 @@ import torch
 
 from regard.core.articles import with_article
 from regard.core.errors import LengthError, UsageError
+from regard.core.names import distinct
 from regard.core.output import Output
 from regard.data.text import Tokenizer
 from regard.data.text.layout import layout
@@ -18,7 +19,6 @@ from regard.data.text.rows import named
 from regard.explain import Subject, explain
 from regard.models import check_words, row_layout
 from regard.pipelines import _subjects as subjects
-from regard.pipelines._classes import distinct
 from regard.pipelines._engines import Engines
 from regard.pipelines._verbs import NoSuchVerb, verbs_of
 from regard.store import StoredModel, save_model

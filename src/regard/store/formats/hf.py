@@ -15,6 +15,7 @@ from regard.core.articles import with_article
 from regard.core.config import Config
 from regard.core.conversion import conversions_of, nearest_conversion
 from regard.core.errors import ConfigError, UsageError
+from regard.core.names import distinct
 from regard.data.text import Tokenizer, read_tokenizer
 from regard.models import config_of, writes
 from regard.store import hf_files as hf
@@ -65,6 +66,7 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     if options.get("head") == "none" and (pooling := pooling_of(folder)):
         options |= {"head": "sentence", "pooling": pooling}
         labels |= sentence_limits(folder)
+    options |= hf.without_parts(conversion, options, folder)
     ours = config_of(name, options, where=str(folder / "config.json"))
     model = empty_model(name, ours, extent, str(folder / "config.json"))
     if unused := hf.load_weights(model, conversion, config, folder):
@@ -146,7 +148,7 @@ def _described(stored: StoredModel) -> dict[str, Any]:
     if labels := stored.extra.get("labels"):
         extra |= {
             "id2label": {str(i): label for i, label in enumerate(labels)},
-            "label2id": {label: i for i, label in enumerate(labels)},
+            "label2id": {label: i for i, label in enumerate(distinct([str(label) for label in labels]))},
         }
     elif "classif" in stored.task and (n_labels := getattr(stored.config, "n_labels", 0)):
         extra |= {"id2label": {str(i): f"LABEL_{i}" for i in range(n_labels)}}
