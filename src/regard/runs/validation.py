@@ -17,7 +17,7 @@ from regard.runs.parsing import parse_recipe
 from regard.runs.recipe import Recipe
 from regard.store import StoredModel, load_model
 
-_WINDOW, _LONG = 1024, 10_000
+_WINDOW, _LONG = 1024, 2_000_000
 """Tokens of a window, for a model without a longest text: of one that computes, and of one that counts."""
 
 
