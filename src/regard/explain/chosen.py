@@ -91,7 +91,14 @@ def looked_at(trace: Trace, row: int = 0) -> str:
 
 
 def answered(trace: Trace, row: int = 0) -> list[str]:
-    """The model's answer as a sentence; none for a model without an answer, or if the answer was given."""
+    """The model's answer as a sentence; none for a model without an answer, or if the answer was given. A model that
+    mixes its layers also says how."""
+    shares = (trace.output.get("layers") or [[]] * (row + 1))[row]
+    listed = ", ".join(f"{name} {share:.0%}" for name, share in shares)
+    return [*_answer(trace, row), *([f"The layers are mixed: {listed}."] if shares else [])]
+
+
+def _answer(trace: Trace, row: int) -> list[str]:
     given: dict[str, Any] = trace.output
     if "translations" in given:
         return [f"{'The translation' if given.get('decoded') else 'The target'}: {given['translations'][row]}"]

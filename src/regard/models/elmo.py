@@ -162,6 +162,13 @@ class Elmo(nn.Module):
             return Output(hidden, self.classes(self.task_dropout(end["hidden"].flatten(1))))
         return Output(hidden, self.classes(self.task_dropout(hidden)))
 
+    def layer_shares(self) -> list[tuple[str, float]]:
+        """What each layer has of the mix, the softmax of `mix`; nothing for the pair of language models."""
+        if self.config.head == "tokens":
+            return []
+        names = ["characters", *(f"layer {number + 1}" for number in range(self.config.n_layers))]
+        return list(zip(names, self.mix.detach().softmax(0).tolist(), strict=True))
+
     def layers(self, characters: Tensor, lengths: Tensor | None = None) -> list[Tensor]:
         """h_0 … h_L [B,T,2P]; frozen ones are without dropout."""
         dropped = self.dropout if not self.config.frozen else nn.Identity()
