@@ -49,8 +49,8 @@ def vector_format(path: Path) -> Form | None:
             first, rest = file.readline(_LONGEST_WORD + 32 * _WIDEST), file.read(1 << 16)
     except DataError:
         return None
-    if _HEADER.fullmatch(first):
-        return "word2vec" if _is_line(rest.split(b"\n", 1)[0]) else "word2vec_binary"
+    if header := _HEADER.fullmatch(first):
+        return "word2vec" if _is_line(rest.split(b"\n", 1)[0], int(header[2])) else "word2vec_binary"
     fields = first.split()
     return "glove" if len(fields) > 2 and all(map(_NUMBER.fullmatch, fields[-(len(fields) - 1) :])) else None
 
@@ -86,8 +86,11 @@ def _digits(number: float) -> str:
     return f"{number:.9g}"
 
 
-def _is_line(line: bytes) -> bool:
-    """Whether this is text, a word and mostly numbers: a line may be damaged and is still no binary vector."""
+def _is_line(line: bytes, width: int) -> bool:
+    """Whether this is a word and `width` numbers, or text that is mostly numbers: damaged, but no binary vector."""
+    fields = line.rsplit(maxsplit=width) if 0 < width <= _WIDEST else []
+    if len(fields) == width + 1 and all(map(_NUMBER.fullmatch, fields[1:])):
+        return True
     if not line.decode("utf-8", "replace").replace("\t", " ").strip("\r").isprintable():
         return False
     numbers = line.split()[1:]
