@@ -99,7 +99,7 @@ MODELS = {
     "document": lambda: reads_words("han", "classification", d_embedding=8, d_hidden=5),
     "elman": lambda: reads_words("rnn", "language_model", cell="elman", d_embedding=8, d_hidden=8),
     "lstm": lambda: reads_words("rnn", "language_model", d_embedding=8, d_hidden=8),
-    "tape": lambda: reads_words("lstmn", "language_model", d_embedding=8, d_hidden=8),
+    "tape": lambda: reads_words("lstmn", "language_model", d_embedding=8, d_hidden=8, n_layers=2),
     "spelling": lambda: reads_words(
         "elmo",
         "classification",
