@@ -100,7 +100,8 @@ def reader_subject(loaded: TextEncoder, texts: Texts, others: Texts | None = Non
         goal = {"vector": loaded.embed(seconds), "real": inputs["attention_mask"]}
         score = functools.partial(cosine_score, how=getattr(loaded.config, "pooling", None))
         answer = {"cosines": score(output, goal).tolist()}
-    if shares := getattr(model, "layer_shares", list)():
+    shares: list[tuple[str, float]] = getattr(model, "layer_shares", list)()
+    if shares:
         answer = {**answer, "layers": [shares] * len(rows)}
     return Subject(
         loaded.stored.name,
