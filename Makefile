@@ -42,6 +42,7 @@ bench: $(VENV)/installed weights
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/complexity.py
+	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/explain.py
 	$(BIN)/python benchmarks/runtime.py

@@ -86,6 +86,8 @@ MAKERS = {
         radius=2,
     ),
     "seq2seq-none": lambda: _translator("seq2seq", d_embedding=12, d_hidden=16, attention="none", cell="elman"),
+    "lstmn_seq2seq": lambda: _translator("lstmn_seq2seq", d_embedding=12, d_hidden=16, n_layers=2),
+    "lstmn_seq2seq-shallow": lambda: _translator("lstmn_seq2seq", d_embedding=12, d_hidden=16, fusion="shallow"),
     "bert-masked_lm": lambda: (_reader("masked_lm", "masked_lm"), "the [MASK] sat on the mat", None),
     "bert-classes": lambda: (_reader("classes", "classification", labels=["x", "y", "z"]), TEXT, None),
     "bert-pair": lambda: (_reader("classes", "classification"), TEXT, SECOND),
@@ -128,6 +130,13 @@ MAKERS = {
     "rnn-classes": lambda: (
         _words("rnn", "classification", d_embedding=8, d_hidden=8, bidirectional=True, head="classes", n_labels=3),
         TEXT,
+        None,
+    ),
+    "rnn-characters": lambda: (
+        _words(
+            "rnn", "token_classification", d_embedding=8, d_hidden=8, characters=5, head="token_classes", n_labels=3
+        ),
+        "the zebra sat on the mat",
         None,
     ),
     "lstmn": lambda: (

@@ -46,6 +46,9 @@ WRITERS = [
     ("dan", {}),
     ("rnn", {}),
     ("rnn", {"cell": "gru", "n_layers": 1}),
+    ("lstmn", {"span": 5}),
+    ("lstmn_seq2seq", {"fusion": "deep", "n_layers": 2}),
+    ("lstmn_seq2seq", {"fusion": "shallow"}),
 ]
 IDS = [f"{name}-{'-'.join(map(str, options.values()))}" for name, options in WRITERS]
 

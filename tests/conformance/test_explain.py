@@ -20,10 +20,22 @@ QUICK = {
     "identify": {"steps": 5},
 }
 ALIGNED = ("seq2seq", "seq2seq-luong-lstm", "seq2seq-none")
+FUSED = ("lstmn_seq2seq", "lstmn_seq2seq-shallow")
 ELMO = ("elmo", "elmo-classes")
 BAGS = ("bow", "bow-deep", "bow-lexicon", "dan-classes")
 NO_ATTENTION = (
-    *("seq2seq-none", "ngram", *BAGS, "dan", "window_lm", "rnn", "rnn-classes", "han-mean", "ntm-none"),
+    *(
+        "seq2seq-none",
+        "ngram",
+        *BAGS,
+        "dan",
+        "window_lm",
+        "rnn",
+        "rnn-classes",
+        "rnn-characters",
+        "han-mean",
+        "ntm-none",
+    ),
     *ELMO,
 )
 MACHINES = ("ntm", "ntm-heads", "ntm-none")
@@ -32,7 +44,7 @@ CANNOT = {
         *("bert-none", "bert-sentence", "ngram", *MACHINES, *ELMO),
         *(name for name in BAGS if name.startswith("bow")),
     ),
-    "rollout": (*ALIGNED, *NO_ATTENTION, *MACHINES, "lstmn", "lstmn-classes", "han"),
+    "rollout": (*ALIGNED, *NO_ATTENTION, *MACHINES, "lstmn", "lstmn-classes", *FUSED, "han"),
     "maps": NO_ATTENTION,
     "effective": NO_ATTENTION,
     "ablate": NO_ATTENTION,

@@ -17,6 +17,7 @@ VOCAB = {"source_vocab": 23, "target_vocab": 23}
 SMALL = {
     "transformer": {"d_model": 16, "n_heads": 4, "d_ff": 32, "n_encoder_layers": 2, "n_decoder_layers": 2},
     "seq2seq": {"d_embedding": 12, "d_hidden": 16},
+    "lstmn_seq2seq": {"d_embedding": 12, "d_hidden": 16},
 }
 POSITIONS = lookup.names("regard.attention.positions")
 SCORES = lookup.names("regard.attention.scores")
@@ -32,6 +33,7 @@ VARIANTS = [
       for score in SCORES for reach in ("global", "local_m", "local_p")),
     *(("seq2seq", {"attention": "luong", "chooser": chooser, "input_feeding": False, "reach": reach, "radius": 2})
       for chooser in CHOOSERS for reach in ("global", "local_m", "local_p")),
+    *(("lstmn_seq2seq", {"fusion": fusion, "n_layers": n}) for fusion in ("shallow", "deep") for n in (1, 2)),
     ("seq2seq", {"attention": "bahdanau", "chooser": "hard", "bidirectional": False, "score": "dot"}),
 ]  # fmt: skip
 IDS = [f"{name}-{'-'.join(str(value) for value in options.values())}" for name, options in VARIANTS]

@@ -12,6 +12,7 @@ from regard.core import lookup, native
 from regard.core.config import read_config
 from regard.core.errors import ConfigError
 from regard.models import _word_loops as loops
+from regard.models import glove
 from regard.training import fitting
 
 SMALL = {
@@ -140,3 +141,26 @@ def test_a_run_does_not_go_on_with_another_number_of_epochs(tmp_path):
     with pytest.raises(ConfigError, match="max_epochs"):
         regard.train(recipe(tmp_path, "word2vec", {}, max_epochs=2), tmp_path / "run", quiet=True)
     assert read_config(tmp_path / "run" / "recipe.json")["training"]["max_epochs"] == 1
+
+
+def test_glove_notices_a_signal_within_an_epoch(tmp_path, monkeypatch):
+    """It reads no batch after its first epoch, so it looks for signals itself."""
+    monkeypatch.setattr(glove, "_TOGETHER", 16)
+    train, parts, runs = loops.GloveLoop.train, [], []
+    start = fitting._Fitting.__init__
+    monkeypatch.setattr(fitting._Fitting, "__init__", lambda self, *given: runs.append(self) or start(self, *given))
+
+    def signalled(self, rows, columns, counts, order):
+        parts.append(len(order))
+        if len(parts) == 3:
+            runs[-1]._signals.append(15)
+        return train(self, rows, columns, counts, order)
+
+    monkeypatch.setattr(loops.GloveLoop, "train", signalled)
+    with pytest.raises(fitting.FitInterrupted, match="stopped in epoch 1; nothing is kept yet"):
+        regard.train(recipe(tmp_path, "glove", {}), tmp_path / "run", quiet=True)
+    assert parts == [16, 16, 16]
+    again = weights_of(regard.train(recipe(tmp_path, "glove", {}), tmp_path / "run", quiet=True))
+    monkeypatch.setattr(glove, "_TOGETHER", 1 << 20)
+    whole = weights_of(regard.train(recipe(tmp_path, "glove", {}), tmp_path / "whole", quiet=True))
+    assert all(torch.equal(whole[key], again[key]) for key in whole), "the parts give what the whole gives"

@@ -60,6 +60,17 @@ def bag():
     return make_pipeline(stored("bow", "classification", sizes, {"labels": ["negative", "positive"]}, tokenizer))
 
 
+def reads_words(name, task, **options):
+    tokenizer = make_tokenizer("space", TEXTS)
+    sizes = {"vocab_size": tokenizer.vocab_size, **options}
+    return make_pipeline(stored(name, task, sizes, {"labels": ["negative", "positive"]}, tokenizer))
+
+
+def machine():
+    sizes = {"d_input": 10, "d_output": 8, "d_controller": 10, "n_rows": 12, "d_row": 6}
+    return make_pipeline(stored("ntm", "bits", sizes, {"kind": "copy", "bits": 8}))
+
+
 def counted():
     tokenizer = make_tokenizer("space", TEXTS)
     made = stored("ngram", "language_model", {"vocab_size": tokenizer.vocab_size}, {}, tokenizer)
@@ -85,6 +96,20 @@ MODELS = {
     "llama": lambda: writer("llama", 160, n_kv_heads=2, d_ff=40),
     "images": vit,
     "bag": bag,
+    "document": lambda: reads_words("han", "classification", d_embedding=8, d_hidden=5),
+    "elman": lambda: reads_words("rnn", "language_model", cell="elman", d_embedding=8, d_hidden=8),
+    "lstm": lambda: reads_words("rnn", "language_model", d_embedding=8, d_hidden=8),
+    "tape": lambda: reads_words("lstmn", "language_model", d_embedding=8, d_hidden=8, n_layers=2),
+    "spelling": lambda: reads_words(
+        "elmo",
+        "classification",
+        head="classes",
+        filters=((1, 4), (3, 4)),
+        d_projection=6,
+        d_hidden=8,
+        d_task=4,
+    ),
+    "machine": machine,
     "counted": counted,
 }
 

@@ -1,6 +1,7 @@
 """Models that count, and bags of words, by the commands: train, evaluate, generate, classify, explain, convert."""
 
 import json
+import re
 
 import pytest
 
@@ -156,3 +157,79 @@ def test_a_counted_model_is_not_overwritten_by_another_recipe(tmp_path):
     with pytest.raises(ConfigError, match="holds a run of another recipe: got model.options.order 3 → 2"):
         regard.train({**recipe, "model": {"name": "ngram", "options": {"order": 2}}}, tmp_path / "out", quiet=True)
     assert regard.load(tmp_path / "out").config.order == 3
+
+
+@pytest.fixture(scope="module")
+def classifiers(folder):
+    """A folder for each kind: one that sums words, and one that reads them in order."""
+    options = {"bow": {}, "rnn": {"d_embedding": 6, "d_hidden": 6}}
+    for name, given in options.items():
+        regard.train(class_recipe(folder, name, **given), folder / f"{name}-kinds", quiet=True)
+    return {name: folder / f"{name}-kinds" for name in options}
+
+
+@pytest.mark.parametrize("name", ["bow", "rnn"])
+def test_an_empty_line_has_no_class_and_keeps_the_others(name, classifiers, folder, capsys):
+    (folder / "lines.txt").write_text("good fun\n\na dull mess\n  \n")
+    run("classify", classifiers[name], "--file", folder / "lines.txt")
+    said = capsys.readouterr()
+    assert [line.split("\t")[-1] for line in said.out.splitlines()] == ["good fun", "-", "a dull mess", "-"]
+    assert said.err.strip() == "regard: note: texts 2, 4 are empty and have no class"
+    run("classify", classifiers[name], "--file", folder / "lines.txt", "--json")
+    assert [json.loads(line)["label"] is None for line in capsys.readouterr().out.splitlines()] == [0, 1, 0, 1]
+    with pytest.raises(RegardError, match="text 2 is empty"):
+        regard.load(classifiers[name]).classify(["good", "  "])
+
+
+def test_an_image_is_no_text(classifiers, folder, capsys):
+    (folder / "picture.png").write_bytes(b"any")
+    run("classify", classifiers["bow"], folder / "picture.png", code=2)
+    assert "picture.png is an image, and this model reads text. Give a text" in capsys.readouterr().err
+    run("classify", classifiers["bow"], "no-such-picture.png")
+
+
+def test_an_unknown_word_is_shown_and_is_no_part_of_the_next(ngram, capsys):
+    run("generate", ngram, "--prompt", "zebra yak", "--beam", "1", "--max-tokens", "2", "--min-length", "2")
+    assert capsys.readouterr().out.startswith("zebra yak ")
+    tokenizer = regard.load(ngram).tokenizer
+    assert tokenizer.decode([tokenizer.bos, *tokenizer.encode_batch(["the yak sat"])[0], tokenizer.eos]) == (
+        "the <unk> sat"
+    )
+
+
+def test_a_file_of_counts_is_evaluated_on_a_text(ngram, folder, capsys):
+    run("convert", ngram, folder / "y.arpa", "--to", "arpa")
+    run("evaluate", folder / "y.arpa", "--source", folder / "text.txt", "--json")
+    alone = json.loads(capsys.readouterr().out.splitlines()[-1])
+    run("evaluate", ngram, "--json")
+    assert alone["perplexity"] == pytest.approx(json.loads(capsys.readouterr().out)["perplexity"], rel=1e-4)
+    run("evaluate", folder / "y.arpa", code=2)
+    assert "Give --source TEXT for a language model" in capsys.readouterr().err
+    text = (folder / "y.arpa").read_text()
+    (folder / "wrong.arpa").write_text(re.sub("ngram 2=.*", "ngram 2=3", text))
+    run("evaluate", folder / "wrong.arpa", "--source", folder / "text.txt", code=1)
+    said = capsys.readouterr().err
+    assert re.search(r"wrong count of 2-grams: got \d+ of them, expected 3, .*correct its line 'ngram 2=3'", said)
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "line"),
+    [
+        ("bow", "gradients", "needs a layer with a state for each token: got a bow without one. Use --method words"),
+        ("bow", "lens", "no output layer to apply to the states of its layers. Use --method words or attribute."),
+        ("bow", "document", "got a bow. Use --method words or attribute. A model such as han has documents."),
+        ("ngram", "maps", "got an ngram without attention. Use --method orders."),
+    ],
+)
+def test_a_method_that_does_not_fit_names_one_that_does(kind, method, line, ngram, classifiers, capsys):
+    run("explain", ngram if kind == "ngram" else classifiers[kind], "good fun and great", "--method", method, code=2)
+    assert line in capsys.readouterr().err
+
+
+def test_an_empty_training_file_is_named(folder, capsys):
+    (folder / "empty.txt").write_text("")
+    recipe = ngram_recipe(folder)
+    recipe["data"]["train"] = str(folder / "empty.txt")
+    (folder / "empty.yaml").write_text(json.dumps(recipe))
+    run("train", folder / "empty.yaml", "--out", folder / "empty", code=1)
+    assert "empty.txt" in capsys.readouterr().err

@@ -162,3 +162,17 @@ def test_the_page_keeps_what_is_written_by_hand(benchmark, gpt2_pipeline, tmp_pa
     assert "About again." in said
     page.draw(result, 8, tmp_path / "images" / "figure.svg")
     assert "trained on 8" in (tmp_path / "images" / "figure.svg").read_text()
+
+
+def test_growth_is_measured_and_drawn(benchmark, tmp_path, monkeypatch, capsys):
+    """The table has each model at each length; the tape of one is as long as the text, of the other 64."""
+    growth = benchmark("growth")
+    spans = {name: getattr(model.config, "span", None) for name, model in growth.models(128).items()}
+    assert [span for span in spans.values() if span is not None] == [128, 64]
+    arguments = ["growth.py", "--longest", "128", "--docs", tmp_path, "--results", tmp_path / "results.md"]
+    monkeypatch.setattr(sys, "argv", list(map(str, arguments)))
+    growth.main()
+    table = capsys.readouterr().out
+    assert (tmp_path / "images" / "growth.svg").is_file()
+    assert table.strip() in (tmp_path / "results.md").read_text()
+    assert all(f"| {name} |" in table for name in spans)

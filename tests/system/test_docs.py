@@ -33,6 +33,12 @@ FOLDERS = {
     "out/shakespeare_char": "writer",
     "out/sst2_bow": "bag",
     "out/ptb_ngram": "counted",
+    "out/imdb_han": "document",
+    "out/ptb_elman": "elman",
+    "out/ptb_lstm": "lstm",
+    "out/ptb_lstmn": "tape",
+    "out/sst2_elmo_500": "spelling",
+    "out/ntm_copy": "machine",
     "all-MiniLM-L6-v2": "sentences",
     "llama2.data": "llama",
 }

@@ -235,3 +235,28 @@ def test_shards_that_lead_outside_are_refused(gpt2, tmp_path, capsys):
     index = {"weight_map": dict.fromkeys(names, "sub/w.safetensors")}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     assert "is a link that leads outside its folder" in fails(capsys, "generate", folder, "--prompt", "x")
+
+
+@pytest.mark.parametrize(("head", "needed"), [("none", False), ("sentence", False), ("classes", True)])
+def test_a_bert_without_a_pooler_opens_where_nothing_needs_it(bert, tmp_path, head, needed):
+    made = bert(head, "classification" if needed else "sentence_similarity")
+    folder = hf(made, tmp_path / "m")
+    left = {name: t for name, t in weights.read_tensors(folder / weights.FILE).items() if "pooler" not in name}
+    weights.write(folder / weights.FILE, left)
+    if needed:
+        with pytest.raises(RegardError, match="missing: pooler.weight, pooler.bias"):
+            regard.load(folder)
+        return
+    loaded = regard.load(folder)
+    torch.testing.assert_close(loaded.embed(LINES), made.embed(LINES))
+    again = regard.load(hf(loaded, tmp_path / "again"))
+    assert not again.config.pooler
+    torch.testing.assert_close(again.embed(LINES), made.embed(LINES))
+
+
+def test_classes_of_one_name_stay_apart_in_an_exported_folder(bert, tmp_path):
+    folder = hf(bert("classes", "classification", labels=["crane", "owl", "crane"]), tmp_path / "m")
+    described = json.loads((folder / "config.json").read_text())
+    assert described["id2label"] == {"0": "crane", "1": "owl", "2": "crane"}
+    assert described["label2id"] == {"crane (0)": 0, "owl": 1, "crane (2)": 2}
+    assert regard.load(folder).stored.extra["labels"] == ["crane", "owl", "crane"]

@@ -9,7 +9,10 @@ from PIL import Image
 from tests.system.small_models import LINES, fails, run
 
 from regard import api
+from regard.core import lookup
 from regard.core.errors import DataError
+from regard.pipelines import pipeline_of
+from regard.pipelines._verbs import verbs_of
 
 
 def test_prompts_of_any_lengths_give_what_each_gives_alone(gpt2):
@@ -77,7 +80,9 @@ def test_classify_texts_and_pairs(bert, tmp_path, capsys):
     model.save(tmp_path / "m")
     code, out, _ = run(capsys, "classify", tmp_path / "m", "the cat", "a dog ran to the house", "")
     assert code == 0
-    assert {line.split("\t")[0] for line in out.splitlines()} <= {"bad", "fair", "good"}
+    *classes, empty = (line.split("\t")[0] for line in out.splitlines())
+    assert set(classes) <= {"bad", "fair", "good"}
+    assert empty == "-"
     (tmp_path / "pairs.tsv").write_text("the cat\ta dog\nwho\tthe mat\n")
     code, out, _ = run(capsys, "classify", tmp_path / "m", "--pairs", "--json", "--file", tmp_path / "pairs.tsv")
     assert [round(sum(json.loads(line)["scores"].values()), 3) for line in out.splitlines()] == [1.0, 1.0]
@@ -159,7 +164,7 @@ def test_a_verb_that_the_model_has_not_says_what_it_has(gpt2, tmp_path, capsys):
     gpt2.save(tmp_path / "m")
     said = fails(capsys, "classify", tmp_path / "m", "text")
     assert "classify needs a model with a classifier: got a gpt2 for language model" in said
-    assert "This one can generate and explain." in said
+    assert "Its commands are generate, explain." in said
 
 
 def test_a_perplexity_needs_a_token_that_is_predicted(gpt2):
@@ -169,3 +174,11 @@ def test_a_perplexity_needs_a_token_that_is_predicted(gpt2):
     with torch.no_grad():
         shares = gpt2.model(ids[None, :-1]).logits[0, 0].softmax(-1)
     assert gpt2.perplexity("th") == pytest.approx(1 / shares[ids[1]].item(), rel=1e-4)
+
+
+def test_what_errors_name_as_commands_are_commands():
+    """A verb of Python alone says so, and is not offered on the command line."""
+    commands = set(lookup.names("regard.cli"))
+    for task in lookup.names("regard.pipelines"):
+        named = set(verbs_of(pipeline_of(task), commands=True))
+        assert named <= commands, task

@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 
 import pytest
 import torch
@@ -137,3 +138,74 @@ def test_a_tagger_learns_what_depends_on_the_word_before(tmp_path):
     assert [(word, answer.label) for word, answer in tags] == [
         ("they", "PRP"), ("fish", "VB"), ("the", "DT"), ("fish", "NN"),
     ]  # fmt: skip
+
+
+def test_more_streams_than_the_text_has_windows_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"data.streams is too large for a text of .*Use at most \d+ streams"):
+        regard.train(recipe(tmp_path, streams=400), tmp_path / "run", quiet=True)
+
+
+def test_a_run_says_its_loss_and_that_it_is_finished(tmp_path, capsys):
+    """Without validation the loss of training is all there is to see."""
+    given = recipe(tmp_path)
+    given["data"].pop("validation_share")
+    regard.train(given, tmp_path / "run")
+    assert [line.split()[2] for line in capsys.readouterr().err.splitlines()] == ["loss"] * 3
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    regard.train(given, tmp_path / "run")
+    assert "this run is finished already, after" in capsys.readouterr().err
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+
+
+def test_a_tagger_reads_the_spelling_of_words_it_has_never_seen(tmp_path):
+    """The tag is in the ending; words of the held-out sentences are new."""
+
+    def trees(numbers):
+        kinds = {"NN": "ness", "VB": "ize", "JJ": "ful"}
+        draw = random.Random(0)
+        words = [[(tag, f"w{n}{kinds[tag]}") for tag in draw.choices(list(kinds), k=4)] for n in numbers]
+        return "".join(f"(S {' '.join(f'({tag} {word})' for tag, word in row)})\n" for row in words)
+
+    (tmp_path / "train.trees").write_text(trees(range(60)))
+    (tmp_path / "dev.trees").write_text(trees(range(100, 120)))
+    recipe = {
+        "task": "token_classification",
+        "data": {"train": str(tmp_path / "train.trees"), "validation": str(tmp_path / "dev.trees"),
+                 "tokenizer": {"kind": "space", "min_count": 1}},
+        "model": {"name": "rnn", "options": {"d_embedding": 6, "d_hidden": 8, "n_layers": 1, "characters": 12}},
+        "training": {"max_epochs": 12, "lr": 0.02, "warmup": 0, "schedule": "constant", "metric": "accuracy"},
+    }  # fmt: skip
+    model = regard.train(recipe, tmp_path / "run", quiet=True)
+    assert api.validate(tmp_path / "run")["accuracy"] > 0.95
+    tagged = regard.load(tmp_path / "run").classify(["somethingize newness"])[0]
+    assert [(word, best.label) for word, best in tagged] == [("somethingize", "VB"), ("newness", "NN")]
+    assert all(
+        torch.equal(tensor, tensors(regard.load(tmp_path / "run"))[name]) for name, tensor in tensors(model).items()
+    )
+
+
+@pytest.mark.parametrize("kind", ["rnn", "rnn-tied", "lstmn"])
+def test_a_classifier_starts_from_a_language_model_and_back(kind, tmp_path, capsys):
+    """Both call their last layer `output`; it begins anew, and the loader says so."""
+    tied = {"tie": True, "d_embedding": 24} if kind == "rnn-tied" else {}
+    regard.train(
+        recipe(tmp_path, cell="tape" if kind == "lstmn" else "lstm", options=tied), tmp_path / "lm", quiet=True
+    )
+    (tmp_path / "table.tsv").write_text("a1 b1\tyes\na2 b2\tno\n" * 8)
+    given = {
+        "task": "classification",
+        "data": {"train": {"file": str(tmp_path / "table.tsv")}},
+        "model": {"start": str(tmp_path / "lm")},
+        "training": {"max_steps": 1, "lr": 1e-9, "warmup": 0},
+    }
+    classifier = regard.train(given, tmp_path / "classifier")
+    said = capsys.readouterr().out
+    assert "new: output.weight, output.bias" in said
+    assert ("not used: output.weight, output.bias" in said) == (kind != "rnn-tied")
+    first = regard.load(tmp_path / "lm").model.embedding.weight
+    torch.testing.assert_close(classifier.model.embedding.weight, first, atol=1e-6, rtol=0)
+    assert classifier.classify(["a1 b1"])[0].label in ("yes", "no")
+    back = recipe(tmp_path)
+    back["model"] = {"start": str(tmp_path / "classifier")}
+    again = regard.train(back, tmp_path / "back", quiet=True)
+    assert again.perplexity("a1 b1 c1 a2") > 1

@@ -104,18 +104,22 @@ def test_a_picture_of_words(vectors, tmp_path, capsys):
     ("words", "code", "line"),
     [
         (["neighbours", "MODEL", "frnace"], 1, "'frnace' is not in the vocabulary of 8 words. Did you mean 'france'"),
+        (["neighbours", "MODEL", "france", "frnace", "rome"], 1, "'frnace' is not in the vocabulary"),
+        (["neighbours", "TEXT", "france"], 1, "or word vectors (word2vec, GloVe)"),
+        (["evaluate", "MODEL"], 2, "word vectors are tested by questions on words: got a word2vec"),
         (["analogy", "MODEL", "france", "paris", "zzz"], 1, "'zzz' is not in the vocabulary"),
         (["neighbours", "MODEL", "france", "--out", "words.pdf"], 2, "unknown suffix"),
         (["neighbours", "MODEL", "france", "--out", "words.svg"], 2, "at least three different words"),
         (["neighbours", "MODEL", "france", "--top", "0"], 2, "top is too small"),
-        (["generate", "MODEL", "--prompt", "france"], 2, "generate needs a language model"),
+        (["generate", "MODEL", "--prompt", "france"], 2, "Its commands are analogy, neighbours."),
         (["explain", "MODEL", "france"], 2, "explain needs a model that reads text"),
         (["evaluate", "MODEL", "--suite", "words", "--suite-data", "nowhere"], 1, "holds no test of word vectors"),
         (["convert", "MODEL", "OUT", "--to", "hf"], 2, "does not exist in the other library"),
     ],
 )
 def test_one_line_for_what_is_wrong(words, code, line, vectors, tmp_path, capsys):
-    places = {"MODEL": str(vectors), "OUT": str(tmp_path / "out")}
+    (tmp_path / "text.txt").write_text("just some text\n")
+    places = {"MODEL": str(vectors), "OUT": str(tmp_path / "out"), "TEXT": str(tmp_path / "text.txt")}
     assert main([places.get(word, word) for word in words]) == code
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert said.startswith("regard: ")
@@ -168,3 +172,23 @@ def test_first_embeddings_of_another_model(kind, vectors, tmp_path, capsys):
         regard.train({**recipe, "model": {**recipe["model"], "options": {"d_model": 4, "n_heads": 1}}}, tmp_path / "b")
     with pytest.raises(UsageError, match="unknown table in model.embeddings"):
         regard.train({**recipe, "model": {**recipe["model"], "embeddings": {"source": str(vectors)}}}, tmp_path / "c")
+
+
+def test_an_unknown_word_does_not_hide_the_others(vectors, capsys):
+    assert main(["neighbours", str(vectors), "france", "frnace", "rome", "--top", "1"]) == 1
+    assert [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")] == ["france", "rome"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("2 3\na 1 2 x\nb 1 2 3\n", "line 2 of FILE is damaged: got 'x', expected a word and 3 numbers. Copy"),
+        ("2 3\na 1 2 3\nb 1 2 0,5\n", "line 3 of FILE is damaged: got '0,5', expected a word and 3 numbers. Copy"),
+        ("9 30\na 1 2 3\n", "FILE is damaged or cut short: got 13 bytes, expected 9 words of 30 numbers, as its first"),
+        ("a 1 2 3\nb 1 2\n", "line 2 of FILE has another width: got 2 numbers, expected 3. Copy"),
+    ],
+)
+def test_what_is_damaged_in_a_file_of_vectors_is_shown_as_text(text, line, tmp_path, capsys):
+    (tmp_path / "bad.txt").write_text(text)
+    assert main(["neighbours", str(tmp_path / "bad.txt"), "a"]) == 1
+    assert capsys.readouterr().err.startswith(f"regard: {line.replace('FILE', str(tmp_path / 'bad.txt'))}")

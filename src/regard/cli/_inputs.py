@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from regard.cli._terminal import one_line
-from regard.core.errors import DataError
+from regard.core.errors import DataError, UsageError
+
+_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 
 
 def add_inputs(parser: argparse.ArgumentParser, *, what: str = "text", number: str = "*") -> None:
@@ -58,13 +60,25 @@ def text_counter(arguments: argparse.Namespace) -> Callable[[], int | None]:
     return count
 
 
-def columns(lines: list[str], count: int, what: str) -> list[list[str]]:
-    """The tab-separated columns of lines, as one list per column."""
+def columns(lines: list[str], count: int, what: str, numbers: Iterable[int] | None = None) -> list[list[str]]:
+    """The tab-separated columns of lines, as one list per column; `numbers` are those of the lines, if not 1, 2, …"""
     rows = [line.split("\t") for line in lines]
-    for number, row in enumerate(rows, start=1):
+    for number, row in zip(numbers or range(1, len(rows) + 1), rows, strict=True):
         if len(row) != count:
             raise DataError(f"line {number} is not {what} separated by tabs", got=f"{len(row)} columns", expected=count)
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(count)]
+
+
+def is_image(text: str) -> bool:
+    """Whether an argument is the name of an image that exists."""
+    return len(text) < 256 and Path(text).suffix.lower() in _IMAGES and Path(text).is_file()
+
+
+def check_kind(model: Any, texts: list[str]) -> None:
+    """Refuse an image that is given to a model of text, which would read the file's name."""
+    if "image" not in model.accepts and (images := [text for text in texts if is_image(text)]):
+        remedy = "Give a text, or a model of images."
+        raise UsageError(f"{images[0]} is an image, and this model reads text", remedy=remedy)
 
 
 def opened(path: str) -> Any:

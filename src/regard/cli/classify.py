@@ -2,7 +2,7 @@
 
 Texts come from the command line, --file or standard input, one per line; with --pairs a line is two texts separated by
 a tab. For an image model the arguments are image files. Prints class, probability and text. A multi-label model prints
-all classes with a probability of at least 0.5, or - if there is none.
+all classes with a probability of at least 0.5, or - if there is none. An empty text has no class: its line is -.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from regard.cli._engine import add_engine, opened_with_engine
-from regard.cli._inputs import add_inputs, batches, columns, tell_cut
+from regard.cli._inputs import add_inputs, batches, check_kind, columns, tell_cut
 from regard.cli._terminal import shown, shown_json
 
 
@@ -25,16 +25,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     model: Any = opened_with_engine(arguments)
+    check_kind(model, arguments.texts)
+    first, empty = 1, list[int]()
     for lines in batches(arguments):
-        results = model.classify(*(columns(lines, 2, "a pair") if arguments.pairs else [lines]))
-        for line, result in zip(lines, results, strict=True):
-            print(_line(line, result, as_json=arguments.json))
+        asked = {number: line for number, line in enumerate(lines, first) if line.strip()}
+        given = list(asked.values())
+        classes = model.classify(*(columns(given, 2, "a pair", asked) if arguments.pairs else [given])) if asked else []
+        results = dict(zip(asked, classes, strict=True))
+        for number, line in enumerate(lines, first):
+            print(_line(line, results.get(number), as_json=arguments.json))
         sys.stdout.flush()
+        empty += [number for number in range(first, first + len(lines)) if number not in asked]
+        first += len(lines)
+    _tell_empty(empty)
     tell_cut(model)
     return 0
 
 
+def _tell_empty(numbers: list[int]) -> None:
+    """Print on standard error which texts were empty."""
+    if numbers:
+        listed = ", ".join(map(str, numbers[:5])) + (" …" if len(numbers) > 5 else "")
+        which = f"text {listed} is empty and has" if len(numbers) == 1 else f"texts {listed} are empty and have"
+        print(f"regard: note: {which} no class", file=sys.stderr)
+
+
 def _line(line: str, result: Any, *, as_json: bool) -> str:
+    if result is None:
+        return shown_json({"input": line, "label": None, "score": None}) if as_json else "-"
     if isinstance(result, list):  # a class for each token
         if as_json:
             tokens = [{"token": token, "label": best.label, "score": best.score} for token, best in result]

@@ -1,7 +1,8 @@
 """Score a model.
 
 A translation model: --source and --reference; BLEU and chrF by sacrebleu, with signatures. --moses de adds BLEU of
-lowercased text, split by Moses' tokenizer for German, as many papers report it. Any model that was trained here: the
+lowercased text, split by Moses' tokenizer for German, as many papers report it. A language model: --source alone; its
+perplexity on that text. Any model that was trained here: the
 metrics of its own validation, on the data that its recipe held out or, changed as for `train`, on other data:
 regard evaluate out/mnist_vit --data.validation_share 0 --data.validation.images F --data.validation.labels G.
 --suite glue: a table over SST-2, CoLA, MRPC, STS-B and RTE, for a model or for a folder with a model for each task.
@@ -25,7 +26,9 @@ from regard.core.errors import UsageError
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
-    parser.add_argument("--source", metavar="FILE", help="lines to translate (plain, .gz or .xz)")
+    parser.add_argument(
+        "--source", metavar="FILE", help="lines to translate, or the text of a language model (plain, .gz or .xz)"
+    )
     parser.add_argument("--reference", metavar="FILE", help="their translations")
     parser.add_argument(
         "--moses",
@@ -51,9 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--moses scores translations", remedy="Give --source and --reference with it.")
     if arguments.suite:
         return _words(arguments) if arguments.suite == "words" else _suite(arguments)
-    if arguments.source is None and arguments.reference is None:
+    if arguments.reference is None:
         return _validate(arguments)
-    if arguments.source is None or arguments.reference is None or arguments.rest:
+    if arguments.source is None or arguments.rest:
         raise UsageError("--source and --reference belong together", remedy="Give both, without changes of a recipe.")
     return _translations(arguments)
 
@@ -92,7 +95,8 @@ def _translations(arguments: argparse.Namespace) -> int:
 def _validate(arguments: argparse.Namespace) -> int:
     from regard import api
 
-    numbers = api.validate(arguments.model, recipe=arguments.recipe, changes=changes(arguments.rest))
+    given = changes(arguments.rest)
+    numbers = api.validate(arguments.model, recipe=arguments.recipe, changes=given, text=arguments.source)
     if arguments.json:
         print(json.dumps(numbers))
         return 0

@@ -13,11 +13,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from regard.cli._inputs import is_image
 from regard.cli._terminal import shown_json
 from regard.core.errors import UsageError
 
 _FLAGS, _VALUES = ("methods", "json", "help", "debug"), ("method", "file", "out")
-_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +109,7 @@ def _check_kind(model: Any, texts: Any, target: Any) -> None:
         if target is not None:
             raise UsageError("an image has no target", got=target, remedy="Give one image; --file takes several.")
     elif isinstance(texts, str) and len(texts) < 256 and Path(texts).suffix and Path(texts).is_file():
-        image = Path(texts).suffix.lower() in _IMAGES
+        image = is_image(texts)
         raise UsageError(
             f"{texts} is {'an image, and this model reads text' if image else 'a file, not a text'}",
             remedy="Give a text, or a Vision Transformer." if image else f"Its lines: --file {texts}.",

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
-from regard.cli._terminal import shown, shown_json
+from regard.cli._terminal import one_line, shown, shown_json
+from regard.core.errors import DataError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,11 +30,18 @@ def run(arguments: argparse.Namespace) -> int:
         model.picture(arguments.words).save(place)
         print(f"written to {place}")
         return 0
-    for word, near in zip(arguments.words, model.neighbours(arguments.words, top=arguments.top), strict=True):
+    code = 0
+    for word in arguments.words:
+        try:
+            (near,) = model.neighbours([word], top=arguments.top)
+        except DataError as error:  # a word that is unknown does not hide the answers for the others
+            print(f"regard: {one_line(str(error))}", file=sys.stderr)
+            code = error.exit_code
+            continue
         if arguments.json:
             print(shown_json({"word": word, "neighbours": [{"word": w, "cosine": c} for w, c in near]}))
             continue
         print(shown(word))
         for other, cosine in near:
             print(shown(f"  {cosine:.4f}  {other}"))
-    return 0
+    return code

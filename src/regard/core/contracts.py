@@ -86,6 +86,8 @@ class FitEpoch:
     lr: float = 0.0
     say: Callable[[str], None] = lambda _: None
     """Prints a line beside the progress bar."""
+    check: Callable[[], None] = lambda: None
+    """Raises if the run is to stop; reading a batch does the same, so a `fit` that reads none for long calls it."""
 
 
 @runtime_checkable

@@ -110,6 +110,8 @@ class Conversion:
     """Their classes without a head; their names lack the prefix."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Suffixes of names in old files → today's suffixes."""
+    optional: Sequence[tuple[str, str, tuple[str, ...]]] = ()
+    """Parts that a folder may lack: our option for one, how its tensor's name ends, the heads that do without it."""
     constants: Callable[[Any], dict[str, Tensor]] = lambda config: {}
     """Tensors by their names that their files hold although they follow from the configuration; written, not read."""
 

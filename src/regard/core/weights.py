@@ -65,6 +65,15 @@ def extent(path: str | Path) -> tuple[int, int]:
     return count, size
 
 
+def names(path: str | Path) -> set[str]:
+    """The names of all tensors; only headers are read."""
+    known = set[str]()
+    for file in _files(Path(path))[0]:
+        with _opened(file) as stored:
+            known |= {*stored.keys(), *_tied_names((stored.metadata() or {}).get(_TIED, "{}"))}
+    return known
+
+
 def metadata(path: str | Path) -> dict[str, str]:
     """The metadata that was written with the weights."""
     notes: dict[str, str] = {}

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard import store
+from regard.core.articles import with_article
 from regard.core.errors import DataError, UsageError
 from regard.core.measured import Measured, stacked
 from regard.core.pooling import pool
@@ -94,7 +95,7 @@ def _check(stored: StoredModel) -> None:
         None not in (tokenizer.specials.cls, tokenizer.specials.sep) or not reads_cls(stored.name)
     )
     if not able or "embed" not in pipeline_of(stored.task).verbs():
-        got = f"a {stored.name} for {stored.task.replace('_', ' ')}"
+        got = f"{with_article(stored.name)} for {stored.task.replace('_', ' ')}"
         raise UsageError("GLUE needs a text encoder such as BERT, with its tokenizer", got=got)
 
 

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from regard.core.articles import with_article
 from regard.core.contracts import Decodable
 from regard.core.errors import LengthError, UsageError
 from regard.core.search import Search
@@ -121,7 +122,7 @@ class SpeedTest:
         if not isinstance(model, (TranslationPipeline, LanguageModelPipeline)):
             raise UsageError(
                 "bench needs a model that generates text",
-                got=f"a {model.stored.name} for {model.stored.task.replace('_', ' ')}",
+                got=f"{with_article(model.stored.name)} for {model.stored.task.replace('_', ' ')}",
                 expected="a translation model or a language model",
             )
         for name, number in (("tokens", tokens), ("rounds", rounds), ("threads", threads)):

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.core.articles import with_article
 from regard.core.errors import DataError, UsageError
 from regard.core.lines import read_lines
 from regard.evaluation.metrics import scores
@@ -42,7 +43,9 @@ def words(model: Any, data: str | Path, *, say: Say = lambda _: None) -> list[Wo
     """A row for each test whose file is in `data`; `model` are loaded word vectors."""
     space, data = getattr(model, "space", None), Path(data)
     if not isinstance(space, WordSpace):
-        raise UsageError("this suite needs word vectors", got=f"a {model.stored.name} for {model.stored.task}")
+        raise UsageError(
+            "this suite needs word vectors", got=f"{with_article(model.stored.name)} for {model.stored.task}"
+        )
     if not any((data / name).is_file() for name in (ANALOGIES, PAIRS)):
         raise DataError(f"{data} holds no test of word vectors", expected=f"{ANALOGIES} or {PAIRS}")
     table = [_similarity(space, data / PAIRS)] if (data / PAIRS).is_file() else []

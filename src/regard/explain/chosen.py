@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.core.articles import with_article
 from regard.core.errors import UnknownName, UsageError
 from regard.explain.traces import Look, Site, Trace
 from regard.views.result import Matrix
@@ -20,8 +21,8 @@ def chosen(trace: Trace, sites: str = "*", *, own: bool = False) -> list[Site]:
     if not trace.sites:
         raise UsageError(
             "this model has no attention to look at",
-            got=f"a {trace.model} without attention",
-            remedy="Look at its hidden states (--method attribute, gradients, identify), its words, or its orders.",
+            got=f"{with_article(trace.model)} without attention",
+            remedy=suited(trace),
         )
     matching_sites = [
         site for name, site in trace.sites.items() if fnmatch.fnmatchcase(name, sites) or name.startswith(f"{sites}.")
@@ -29,8 +30,22 @@ def chosen(trace: Trace, sites: str = "*", *, own: bool = False) -> list[Site]:
     if not matching_sites:
         raise UnknownName("layer or site", sites, trace.sites)
     if own and not (matching_sites := [site for site in matching_sites if looks_at_itself(site)]):
-        raise UsageError("no self-attention among these sites", got=sites, expected="sites such as encoder.0.self")
+        named = [name for name in trace.sites if fnmatch.fnmatchcase(name, sites) or name.startswith(f"{sites}.")]
+        raise UsageError(
+            "no self-attention among these sites",
+            got=", ".join(named[:4]) + (" …" if len(named) > 4 else ""),
+            expected="sites such as encoder.0.self",
+            remedy=suited(trace),
+        )
     return matching_sites
+
+
+def suited(trace: Trace) -> str:
+    """A remedy that names methods which can explain this run."""
+    if "decoder.orders" in trace.hidden:
+        return "Use --method orders."
+    nested = ["document"] if any(site.rows is not None for site in trace.sites.values()) else []
+    return f"Use --method {' or '.join([*nested, *(['maps'] if trace.sites else ['words', 'attribute'])])}."
 
 
 def looked(trace: Trace, sites: str, row: int) -> list[Look]:
@@ -76,7 +91,14 @@ def looked_at(trace: Trace, row: int = 0) -> str:
 
 
 def answered(trace: Trace, row: int = 0) -> list[str]:
-    """The model's answer as a sentence; none for a model without an answer, or if the answer was given."""
+    """The model's answer as a sentence; none for a model without an answer, or if the answer was given. A model that
+    mixes its layers also says how."""
+    shares = (trace.output.get("layers") or [[]] * (row + 1))[row]
+    listed = ", ".join(f"{name} {share:.0%}" for name, share in shares)
+    return [*_answer(trace, row), *([f"The layers are mixed: {listed}."] if shares else [])]
+
+
+def _answer(trace: Trace, row: int) -> list[str]:
     given: dict[str, Any] = trace.output
     if "translations" in given:
         return [f"{'The translation' if given.get('decoded') else 'The target'}: {given['translations'][row]}"]

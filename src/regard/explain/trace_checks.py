@@ -33,6 +33,7 @@ class Output(_Known):
     cosines: list[Number] | None = None
     spans: list[tuple[int, int]] | None = None
     tokens: list[list[str]] | None = None
+    layers: list[list[Ranked]] | None = None
 
 
 Side = Annotated[int, Field(gt=0)]

@@ -22,6 +22,9 @@ from torch import Tensor, nn
 
 from regard.layers.embedding import TokenEmbedding
 
+N_CHARACTERS, LONGEST = 262, 50
+"""The numbers of characters, and the most a word has, as data/text/spelling.py makes them."""
+
 
 class CharacterWords(nn.Module):
     """Vectors of words from their characters; `filters` are pairs (width, count)."""

@@ -31,7 +31,7 @@ from regard.layers.recurrent import RecurrentState
 _FORGET = 1  # the second gate
 
 
-class _Matched(nn.Module):
+class Matched(nn.Module):
     """vᵀ tanh(q + k): the additive score of a query and keys that are projected already."""
 
     same_width = True
@@ -55,7 +55,7 @@ class _Matched(nn.Module):
 
 
 @dataclass(eq=False)
-class _Tape:
+class Tape:
     """The keys [B,K,A] and states [B,K,2D] of the last words; `first` is the place of the oldest."""
 
     keys: Tensor
@@ -84,7 +84,7 @@ class TapeLstm(nn.Module):
         self.input = nn.Linear(d_input, self.d_attention + 4 * d_hidden)
         self.read = nn.Linear(d_hidden, self.d_attention + 4 * d_hidden, bias=False)
         self.key = nn.Linear(d_hidden, self.d_attention, bias=False)
-        self.score = _Matched(self.d_attention)
+        self.score = Matched(self.d_attention)
         self.site, self.axes = "tape", ("later", "earlier")
         self.reset_parameters()
 
@@ -132,23 +132,36 @@ class TapeLstm(nn.Module):
 
     def _run(self, x_BTD: Tensor, start: RecurrentState, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """h, c and h~ at every step [B,T,D]."""
-        width, asked = self.d_hidden, self.d_attention
-        tape = _Tape(self.key(start["hidden"]), torch.cat([start["hidden"], start["cell"]], -1), real, self.span)
-        ahead = self.read(start["read"][:, 0])
+        tape, ahead = self.begin(start, real)
         outputs: list[tuple[Tensor, Tensor, Tensor]] = []
         for given in self.input(x_BTD).unbind(1):
-            seen = self._look(tape, given[:, :asked] + ahead[:, :asked])
-            ahead = self.read(seen[:, :width])
-            hidden, cell = _gated(given[:, asked:] + ahead[:, asked:], seen[:, width:])
-            tape.write(self.key(hidden), hidden, cell)
-            outputs.append((hidden, cell, seen[:, :width]))
+            hidden, cell, read, ahead = self.advance(tape, given, ahead)
+            outputs.append((hidden, cell, read))
         if not outputs:
-            empty = x_BTD.new_zeros(len(x_BTD), 0, width)
+            empty = x_BTD.new_zeros(len(x_BTD), 0, self.d_hidden)
             return empty, empty, empty
         hidden, cell, read = (torch.stack(parts, 1) for parts in zip(*outputs, strict=True))
         return hidden, cell, read
 
-    def _look(self, tape: _Tape, query_BA: Tensor) -> Tensor:
+    def begin(self, start: RecurrentState, real: Tensor | None) -> tuple[Tape, Tensor]:
+        """The tape of a state, and what its last h~ gives to the next step."""
+        states = torch.cat([start["hidden"], start["cell"]], -1)
+        return Tape(self.key(start["hidden"]), states, real, self.span), self.read(start["read"][:, 0])
+
+    def advance(
+        self, tape: Tape, given: Tensor, ahead: Tensor, more: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """One step, written to the tape: h_t, c_t, h~_t, and what h~_t gives to the next step.
+
+        `given` is the product of the input, `more` [B,D] is added to the cell."""
+        width, asked = self.d_hidden, self.d_attention
+        seen = self._look(tape, given[:, :asked] + ahead[:, :asked])
+        ahead = self.read(seen[:, :width])
+        hidden, cell = _gated(given[:, asked:] + ahead[:, asked:], seen[:, width:], more)
+        tape.write(self.key(hidden), hidden, cell)
+        return hidden, cell, seen[:, :width], ahead
+
+    def _look(self, tape: Tape, query_BA: Tensor) -> Tensor:
         """h~ and c~ side by side [B,2D]."""
         if not tape.keys.shape[1]:
             return query_BA.new_zeros(len(query_BA), tape.states.shape[-1])
@@ -159,11 +172,12 @@ class TapeLstm(nn.Module):
         return attend(query, keys, states, score=self.score, mask=mask, site=self.site, axes=axes).context[:, 0, 0]
 
 
-def _gated(gates: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
-    """h_t and c_t from the sums inside the gates, in the order i f o ĉ, and c~_t."""
+def _gated(gates: Tensor, before: Tensor, more: Tensor | None) -> tuple[Tensor, Tensor]:
+    """h_t and c_t from the sums inside the gates, in the order i f o ĉ, from c~_t and what is added to the cell."""
     width = before.shape[-1]
     keep_in, forget, out = torch.sigmoid(gates[:, : 3 * width]).chunk(3, -1)
-    cell = torch.addcmul(forget * before, keep_in, torch.tanh(gates[:, 3 * width :]))
+    kept = forget * before if more is None else torch.addcmul(more, forget, before)
+    cell = torch.addcmul(kept, keep_in, torch.tanh(gates[:, 3 * width :]))
     return out * torch.tanh(cell), cell
 
 

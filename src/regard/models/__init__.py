@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import repeat
 from typing import Any, Literal
 
 import torch
@@ -61,17 +62,24 @@ def row_layout(name: str) -> Literal["cls", "sentences", "plain"]:
     return "cls" if reads_cls(name) else "plain"
 
 
-def reads_characters(name: str) -> bool:
-    """Whether this model reads words by their spelling (`data/text/spelling.py`)."""
-    return bool(getattr(lookup.find(__name__, name), "reads_characters", False))
+def reads_characters(name: str, config: Config | None = None) -> bool:
+    """Whether this model reads words by their spelling (`data/text/spelling.py`), always or as it is configured."""
+    model_class = lookup.find(__name__, name)
+    sometimes = getattr(model_class, "reads_characters_with", None)
+    if config is not None and sometimes is not None:
+        return bool(sometimes(config))
+    return bool(getattr(model_class, "reads_characters", False))
 
 
-def check_words(name: str, texts: Iterable[str]) -> None:
-    """Refuse an empty text for a model that is nothing without words, such as a bag of them."""
-    if getattr(lookup.find(__name__, name), "needs_words", False):
-        for number, text in enumerate(texts, 1):
-            if not text.strip():
-                raise DataError(f"text {number} is empty", expected="at least one word", remedy="Remove it.")
+def check_words(name: str, texts: Iterable[str], others: Iterable[str | None] | None = None, what: str = "") -> None:
+    """Refuse an empty text, or pair of texts, for a model that is nothing without words, such as a bag of them.
+
+    `what` says where the texts are from."""
+    if not getattr(lookup.find(__name__, name), "needs_words", False):
+        return
+    for number, (text, other) in enumerate(zip(texts, others or repeat(None)), 1):  # noqa: B905 (one is endless)
+        if not text.strip() and not (other or "").strip():
+            raise DataError(f"text {number}{what} is empty", expected="at least one word", remedy="Remove it.")
 
 
 class _SkipInitialization(TorchFunctionMode):

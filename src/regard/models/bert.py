@@ -74,6 +74,7 @@ class BertConfig(Config):
     n_labels: int = Bounded(2, gt=0)
     tie: bool = True
     pooling: Pooling = Bounded("mean", description="of the sentence head")
+    pooler: bool = Bounded(True, description="of a model without a head; some folders lack it")
 
 
 # `base` and `large` are the paper's 110M and 340M; the smaller sizes are from Turc et al. 2019.
@@ -121,7 +122,8 @@ class Bert(nn.Module):
 
     def _add_head(self) -> None:
         config, width = self.config, self.config.d_model
-        if config.head in (*_POOLED, "sentence"):  # "sentence" does not use it, but a converted folder keeps it
+        # "sentence" does not use it, but a converted folder keeps it.
+        if self._pools or (config.head == "sentence" and config.pooler):
             self.pooler = nn.Linear(width, width)
         if config.head in ("masked_lm", "pretraining"):
             self.transform_dense = nn.Linear(width, width)
@@ -136,6 +138,10 @@ class Bert(nn.Module):
             self.head_dropout = Dropout(0.0 if config.head == "span" else rate)
             self.classifier = nn.Linear(width, 2 if config.head == "span" else config.n_labels)
 
+    @property
+    def _pools(self) -> bool:
+        return self.config.head in _POOLED and (self.config.pooler or self.config.head != "none")
+
     def forward(
         self,
         input_ids: Int[Tensor, "B T"],
@@ -144,7 +150,7 @@ class Bert(nn.Module):
     ) -> Output:
         """Run the model and its head. Real tokens are True or 1 in the mask; segments are 0 and 1."""
         hidden, head = self.states(input_ids, attention_mask, token_type_ids), self.config.head
-        pooled = self.pool(hidden) if head in _POOLED else None
+        pooled = self.pool(hidden) if self._pools else None
         logits = self.head_logits(hidden, pooled)
         pair_logits = self.pair(pooled) if head == "pretraining" else logits if head == "next_sentence" else None
         if head == "sentence":
@@ -269,5 +275,6 @@ Bert.conversion = Conversion(
     to_theirs=lambda config: _FIELDS.to_theirs(config.model_dump()),
     keys=_keys,
     bare=("BertModel",),
+    optional=(("pooler", "pooler.dense.weight", ("none", "sentence")),),
     renamed={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
 )

@@ -32,12 +32,11 @@ from regard.core import taps
 from regard.core.config import Config
 from regard.core.devices import full_precision
 from regard.core.output import Output
-from regard.layers.characters import CharacterWords
+from regard.layers.characters import LONGEST, N_CHARACTERS, CharacterWords
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import Recurrent
 
 _TASKS = {"tokens": "bidirectional_lm", "classes": "classification", "token_classes": "token_classification"}
-_N_CHARACTERS, _LONGEST = 262, 50  # as data/text/spelling.py makes them
 _PUBLISHED = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 
@@ -63,8 +62,8 @@ class ElmoConfig(Config):
             raise ValueError("d_projection must be at most d_hidden")
         if self.frozen and self.head == "tokens":
             raise ValueError("frozen is for a classifier or a tagger: nothing would learn")
-        if any(width < 1 or count < 1 or width > _LONGEST for width, count in self.filters):
-            raise ValueError(f"filters need widths from 1 to {_LONGEST} and positive counts")
+        if any(width < 1 or count < 1 or width > LONGEST for width, count in self.filters):
+            raise ValueError(f"filters need widths from 1 to {LONGEST} and positive counts")
         return self
 
 
@@ -101,6 +100,7 @@ class Elmo(nn.Module):
     SIZES = SIZES
     coverage_site: str | None = None
     reads_cls: ClassVar[bool] = False
+    needs_words: ClassVar[bool] = True
     reads_characters: ClassVar[bool] = True
 
     @staticmethod
@@ -113,7 +113,7 @@ class Elmo(nn.Module):
         self.longest: int | None = None
         self.usual_method = "gradients" if config.head == "tokens" else "words"
         self.words = CharacterWords(
-            _N_CHARACTERS,
+            N_CHARACTERS,
             config.d_character,
             config.d_projection,
             filters=config.filters,
@@ -161,6 +161,13 @@ class Elmo(nn.Module):
         if self.config.head == "classes":
             return Output(hidden, self.classes(self.task_dropout(end["hidden"].flatten(1))))
         return Output(hidden, self.classes(self.task_dropout(hidden)))
+
+    def layer_shares(self) -> list[tuple[str, float]]:
+        """What each layer has of the mix, the softmax of `mix`; nothing for the pair of language models."""
+        if self.config.head == "tokens":
+            return []
+        names = ["characters", *(f"layer {number + 1}" for number in range(self.config.n_layers))]
+        return list(zip(names, self.mix.detach().softmax(0).tolist(), strict=True))
 
     def layers(self, characters: Tensor, lengths: Tensor | None = None) -> list[Tensor]:
         """h_0 … h_L [B,T,2P]; frozen ones are without dropout."""

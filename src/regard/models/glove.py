@@ -32,6 +32,9 @@ from regard.layers.embedding import TokenEmbedding
 from regard.models._co_occurrence import CoOccurrence, count_pairs
 from regard.models._word_loops import FIRST_WORD, GloveLoop, compiled, random_key
 
+_TOGETHER = 1 << 20
+"""Pairs between two looks for a signal."""
+
 
 class GloveConfig(Config):
     vocab_size: int = Field(gt=0)
@@ -93,7 +96,10 @@ class Glove(nn.Module):
         order = np.random.Generator(np.random.Philox(random_key(epoch.seed, epoch.number))).permutation(
             len(pairs.counts)
         )
-        loss = self._loop(epoch.lr).train(pairs.rows, pairs.columns, pairs.counts, order)
+        loop, loss = self._loop(epoch.lr), 0.0
+        for first in range(0, len(order), _TOGETHER):  # in parts, so that a signal is noticed between them
+            epoch.check()
+            loss += loop.train(pairs.rows, pairs.columns, pairs.counts, order[first : first + _TOGETHER])
         return {"loss": loss / len(pairs.counts)}
 
     def fit_state(self) -> Mapping[str, Tensor]:

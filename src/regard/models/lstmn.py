@@ -11,7 +11,7 @@ A step looks at up to `span` earlier states, so it costs O(span) where an LSTM's
 span costs O(n²). As a language model it reads running text in streams (`data.streams`): the tape after a batch is where
 the next begins, and gradients end there. `regard explain` shows what each word looked back at.
 
-Not here: the paper's encoder–decoder with shallow and deep fusion of two tapes.
+The paper's encoder–decoder with shallow and deep fusion of two tapes is `lstmn_seq2seq`.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ class Lstmn(Unconditional):
     carries: ClassVar[bool] = True
     """Its language model can go on from the state of an earlier call."""
     reads_cls: ClassVar[bool] = False
+    needs_words: ClassVar[bool] = True
 
     @staticmethod
     def task_of(config: LstmnConfig) -> str:

@@ -75,6 +75,8 @@ class Ngram(Unconditional):
     coverage_site: str | None = None
     longest: int | None = None
     reads_in_order = True
+    counts_sentences = True
+    """Its texts are sentences, one a line."""
     usual_method = "orders"
 
     def __init__(self, config: NgramConfig) -> None:

@@ -7,6 +7,10 @@ E is `embedding`, the cells (Elman, GRU, LSTM: equations in `layers/recurrent.py
 read: `tokens` predicts the next word at each step (many-to-many), `classes` the class of the text from the last state
 (many-to-one; of both directions, if there are two), `token_classes` a class for each word.
 
+With `characters` a word is also read by its spelling (Ma and Hovy 2016): x_t = [E[w_t]; C(w_t)], where C is `spelling`,
+convolutions over the word's characters (`layers/characters.py`) to `characters` numbers. A word that is not in the
+vocabulary has the vector of `unk` and a spelling of its own. Classifiers and taggers only.
+
 Dropout D acts between layers, on the embeddings and on the last states, never from step to step (Zaremba et al. 2014).
 With `variational` one mask a sequence serves all its steps, and thins h_{t−1} too (Gal and Ghahramani 2016); the cells
 then run step by step, which is slower. In a GRU that mask also thins the part of h_{t−1} that stays.
@@ -27,8 +31,10 @@ from torch import Tensor, nn
 
 from regard.core import taps
 from regard.core.config import Config
+from regard.core.errors import UsageError
 from regard.core.output import Output
 from regard.core.state import State
+from regard.layers.characters import N_CHARACTERS, CharacterWords
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import TiedOutput, TokenEmbedding
 from regard.layers.recurrent import Recurrent, RecurrentState
@@ -36,6 +42,8 @@ from regard.models._carried import layer_states, to_the_left
 from regard.models._unconditional import Unconditional
 
 _TASKS = {"tokens": "language_model", "classes": "classification", "token_classes": "token_classification"}
+_D_CHARACTER, _FILTERS = 16, ((2, 25), (3, 50), (4, 50))
+"""The vectors of characters, and the (width, count) of the filters over them."""
 
 
 class RnnConfig(Config):
@@ -49,6 +57,8 @@ class RnnConfig(Config):
     variational: bool = Field(False, description="one dropout mask for all steps, also from step to step")
     tie: bool = Field(False, description="the output layer is the transposed embedding")
     spread: float = Field(0.0, ge=0, description="all weights start uniform in ± this, as in Zaremba et al.; 0: usual")
+    characters: int = Field(0, ge=0, description="numbers that a word's characters give, beside its vector; 0: none")
+    unk: int = Field(1, ge=0, description="with characters: the token whose vector unknown words have")
     head: Literal["tokens", "classes", "token_classes"] = "tokens"
     n_labels: int = Field(2, gt=0)
     max_len: int = Field(2048, gt=0, description="tokens of a text to classify; a language model has no limit")
@@ -59,6 +69,8 @@ class RnnConfig(Config):
             raise ValueError("a bidirectional network cannot predict the next word: it has seen it")
         if self.tie and self.head == "tokens" and self.d_hidden != self.d_embedding:
             raise ValueError("with tie, d_hidden must be d_embedding")
+        if self.characters and self.head == "tokens":
+            raise ValueError("characters are for a classifier or a tagger")
         return self
 
 
@@ -78,10 +90,15 @@ class Rnn(Unconditional):
     carries: ClassVar[bool] = True
     """Its language model can go on from the state of an earlier call."""
     reads_cls: ClassVar[bool] = False
+    needs_words: ClassVar[bool] = True
 
     @staticmethod
     def task_of(config: RnnConfig) -> str:
         return _TASKS[config.head]
+
+    @staticmethod
+    def reads_characters_with(config: RnnConfig) -> bool:
+        return config.characters > 0
 
     def __init__(self, config: RnnConfig) -> None:
         super().__init__()
@@ -90,7 +107,12 @@ class Rnn(Unconditional):
         self.embedding = TokenEmbedding(config.vocab_size, config.d_embedding)
         self.dropout = Dropout(config.dropout)
         directions = 1 + config.bidirectional
-        widths = [config.d_embedding, *[config.d_hidden * directions] * (config.n_layers - 1)]
+        self.spelling = (
+            CharacterWords(N_CHARACTERS, _D_CHARACTER, config.characters, filters=_FILTERS, n_highway=0)
+            if config.characters
+            else None
+        )
+        widths = [config.d_embedding + config.characters, *[config.d_hidden * directions] * (config.n_layers - 1)]
         self.layers = nn.ModuleList(
             Recurrent(config.cell, width, config.d_hidden, bidirectional=config.bidirectional) for width in widths
         )
@@ -111,15 +133,19 @@ class Rnn(Unconditional):
         position_ids: Tensor | None = None,
         *,
         carried: Mapping[str, Tensor] | None = None,
+        characters: Int[Tensor, "B T L"] | None = None,
     ) -> Output:
         """Logits of the next word at each step, of the classes [B,C], or of each word's class [B,T,C].
 
-        `carried` is the `state` that an earlier call gave; padding stands on the left or on the right.
+        `carried` is the `state` that an earlier call gave; padding stands on the left or on the right. `characters`
+        are those of `data/text/spelling.py`, for a model that reads them.
         """
         real = None if attention_mask is None else attention_mask.bool()
         ids, back = (input_ids, None) if real is None else to_the_left(input_ids, real)
+        if characters is not None and back is not None:
+            characters = characters.gather(1, back.argsort(1)[..., None].expand_as(characters))
         lengths = None if real is None else real.sum(1)
-        hidden, ends = self._run(ids, lengths, layer_states(carried, len(self.layers)))
+        hidden, ends = self._run(ids, lengths, layer_states(carried, len(self.layers)), characters)
         if back is not None:
             hidden = hidden.gather(1, back[..., None].expand_as(hidden))
         state = {f"{n}.{name}": part for n, end in enumerate(ends) for name, part in end.items()}
@@ -129,10 +155,14 @@ class Rnn(Unconditional):
         return Output(hidden, lambda: self.output(hidden), state=state)
 
     def _run(
-        self, ids: Tensor, lengths: Tensor | None, starts: list[RecurrentState | None]
+        self,
+        ids: Tensor,
+        lengths: Tensor | None,
+        starts: list[RecurrentState | None],
+        characters: Tensor | None = None,
     ) -> tuple[Tensor, list[RecurrentState]]:
         """The last layer's states, dropped out, and the state of each layer after each row's last word."""
-        x, ends = taps.point(f"{self._side}.input", self.embedding(ids)), []
+        x, ends = taps.point(f"{self._side}.input", self._vectors(ids, characters)), []
         for number, (layer, start) in enumerate(zip(self.layers, starts, strict=True)):
             assert isinstance(layer, Recurrent)
             x = self._drop(x)
@@ -144,6 +174,14 @@ class Rnn(Unconditional):
             x = taps.point(f"{self._side}.{number}", x)
             ends.append(end)
         return self._drop(x), ends
+
+    def _vectors(self, ids: Tensor, characters: Tensor | None) -> Float[Tensor, "B T D"]:
+        if self.spelling is None:
+            return self.embedding(ids)
+        if characters is None:
+            raise UsageError("this model reads the characters of words", expected="characters [B,T,50]")
+        known = ids.masked_fill(ids >= self.config.vocab_size, self.config.unk)
+        return torch.cat([self.embedding(known), self.spelling(characters)], -1)
 
     @property
     def _masks_steps(self) -> bool:

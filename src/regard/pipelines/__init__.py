@@ -19,7 +19,7 @@ __all__ = ["Loaded", "card", "make_pipeline", "pipeline_of", "verbs"]
 
 def make_pipeline(stored: StoredModel) -> Loaded:
     """Load the model of a folder, with the verbs of its task."""
-    if stored.source_tokenizer is not None and reads_characters(stored.name):
+    if stored.source_tokenizer is not None and reads_characters(stored.name, stored.config):
         spelling = SpellingTokenizer(stored.source_tokenizer)
         stored = replace(stored, source_tokenizer=spelling, target_tokenizer=spelling)
     return pipeline_of(stored.task)(stored)

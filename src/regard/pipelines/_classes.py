@@ -6,7 +6,6 @@ per class (sigmoid: any number of classes can be right, `multi_label`), or as nu
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.core.errors import ConfigError
+from regard.core.names import distinct
 
 _LIKELY = 0.5
 
@@ -49,21 +49,6 @@ def class_names(extra: Mapping[str, Any], count: int) -> list[str]:
         got = f"{len(listed)} names" if isinstance(listed, list) else repr(listed)[:80]
         raise ConfigError("the folder's labels do not fit its classes", got=got, expected=f"a list of {count} names")
     return distinct([str(name) for name in listed])
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """The names; those that occur more than once get their index: a, b, a → a (0), b, a (2)."""
-    counts = Counter(names)
-    taken = {name for name, count in counts.items() if count == 1}
-    made = []
-    for number, name in enumerate(names):
-        if counts[name] > 1:
-            name = f"{name} ({number})"
-            while name in taken:
-                name += "'"
-            taken.add(name)
-        made.append(name)
-    return made
 
 
 def classified(names: Sequence[str], row: Sequence[float], extra: Mapping[str, Any]) -> Classified:

@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from regard.core.articles import with_article
 from regard.core.errors import LengthError, UsageError
+from regard.core.names import distinct
 from regard.core.output import Output
 from regard.data.text import Tokenizer
 from regard.data.text.layout import layout
@@ -17,7 +19,6 @@ from regard.data.text.rows import named
 from regard.explain import Subject, explain
 from regard.models import check_words, row_layout
 from regard.pipelines import _subjects as subjects
-from regard.pipelines._classes import distinct
 from regard.pipelines._engines import Engines
 from regard.pipelines._verbs import NoSuchVerb, verbs_of
 from regard.store import StoredModel, save_model
@@ -112,12 +113,13 @@ class Loaded(Engines):
 
             if name.startswith("_") or name not in (every := verbs()):
                 raise
-            able = [*self.verbs(), *(["explain"] if type(self).subject is not Loaded.subject else [])]
-            remedy = f"This one can {' and '.join(able)}." if able else "This one can only be called from Python."
+            explained = ["explain"] if type(self).subject is not Loaded.subject else []
+            able = [*verbs_of(type(self), commands=True), *explained]
+            remedy = f"Its commands are {', '.join(able)}." if able else "This one can only be called from Python."
             raise NoSuchVerb(f"{name} needs {every[name]}", got=self._described(), remedy=remedy) from None
 
     def _described(self) -> str:
-        return f"a {self.stored.name} for {self.stored.task.replace('_', ' ')}"
+        return f"{with_article(self.stored.name)} for {self.stored.task.replace('_', ' ')}"
 
 
 class TextEncoder(Loaded):
@@ -140,7 +142,7 @@ class TextEncoder(Loaded):
     ) -> Iterator[tuple[list[int], dict[str, torch.Tensor], Output]]:
         """Run the model in batches of texts of similar length; yield their indices, the inputs, the output."""
         check_texts(texts)
-        check_words(self.stored.name, texts)
+        check_words(self.stored.name, texts, others)
         lengths = [len(text) for text in texts]
         order = sorted(range(len(texts)), key=lengths.__getitem__)
         model = self.runner(sum(lengths) // _CHARACTERS)

@@ -100,6 +100,9 @@ def reader_subject(loaded: TextEncoder, texts: Texts, others: Texts | None = Non
         goal = {"vector": loaded.embed(seconds), "real": inputs["attention_mask"]}
         score = functools.partial(cosine_score, how=getattr(loaded.config, "pooling", None))
         answer = {"cosines": score(output, goal).tolist()}
+    shares: list[tuple[str, float]] = getattr(model, "layer_shares", list)()
+    if shares:
+        answer = {**answer, "layers": [shares] * len(rows)}
     return Subject(
         loaded.stored.name,
         loaded.stored.task,
@@ -178,16 +181,18 @@ def translation_subject(loaded: TranslationPipeline, texts: Texts, targets: Text
     source, mask, read, wanted = loaded.sides(source_ids, written)
     targets = [tokenizer.decode(row) for row in written]
     ends = [[*tokenizer.tokens(row), "</s>"] for row in written]
+    sides = {
+        "source": [[*loaded.source_tokenizer.tokens(row), "</s>"] for row in source_ids],
+        "target": ends,
+        "prefix": [["<s>", *row[:-1]] for row in ends],
+    }
+    more: Mapping[str, list[list[str]]] = getattr(loaded.model, "more_sides", lambda _: {})(sides)
     return Subject(
         loaded.stored.name,
         loaded.stored.task,
         loaded,
         {"input_ids": source, "attention_mask": mask, "decoder_input_ids": read},
-        {
-            "source": [[*loaded.source_tokenizer.tokens(row), "</s>"] for row in source_ids],
-            "target": ends,
-            "prefix": [["<s>", *row[:-1]] for row in ends],
-        },
+        {**sides, **more},
         token_score,
         {"wanted": wanted},
         {"source": source, "target": wanted, "prefix": read},

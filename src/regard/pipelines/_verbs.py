@@ -14,21 +14,24 @@ class NoSuchVerb(UsageError, AttributeError):
     """The model does not have the requested verb; for `hasattr` this is a missing attribute."""
 
 
-def verb(needs: str) -> Callable[[Function], Function]:
-    """Mark a method as a verb; `needs` names the kind of model that has it, for errors: "a language model"."""
+def verb(needs: str, *, command: bool = True) -> Callable[[Function], Function]:
+    """Mark a method as a verb; `needs` names the kind of model that has it, for errors: "a language model".
+
+    `command` is False for a verb of Python alone."""
 
     def mark(function: Function) -> Function:
-        function.verb_needs = needs  # type: ignore[attr-defined]
+        function.verb_needs, function.verb_command = needs, command  # type: ignore[attr-defined]
         return function
 
     return mark
 
 
-def verbs_of(kind: type) -> dict[str, str]:
-    """The verbs of a class, and what each needs. An overridden verb stays a verb."""
+def verbs_of(kind: type, *, commands: bool = False) -> dict[str, str]:
+    """The verbs of a class, and what each needs; with `commands`, only those of the command line. An overridden verb
+    stays a verb."""
     verbs: dict[str, str] = {}
     for parent in kind.__mro__:
         for name, member in vars(parent).items():
-            if hasattr(member, "verb_needs"):
+            if hasattr(member, "verb_needs") and (member.verb_command or not commands):
                 verbs.setdefault(name, member.verb_needs)
     return dict(sorted(verbs.items()))

@@ -29,7 +29,7 @@ class BidirectionalLmPipeline(TextEncoder):
     usage = 'regard explain FOLDER "…"'
     accepts: ClassVar[tuple[Accepted, ...]] = ("text",)
 
-    @verb(_NEEDS)
+    @verb(_NEEDS, command=False)
     def features(self, texts: Sequence[str], *, rows: int = 32) -> list[Tensor]:
         """The vectors of each text's words in every layer [L+1,T,D]: the words themselves, then each LSTM's."""
         check_texts(texts)
@@ -42,7 +42,7 @@ class BidirectionalLmPipeline(TextEncoder):
             results += [row[:, :length].clone() for row, length in zip(layers, lengths.tolist(), strict=True)]
         return results
 
-    @verb(_NEEDS)
+    @verb(_NEEDS, command=False)
     def log_probs(self, texts: Sequence[str], *, rows: int = 32) -> list[LogProbs]:
         """log p of each text in both directions; a word outside the vocabulary counts as <unk>."""
         results: dict[int, LogProbs] = {}

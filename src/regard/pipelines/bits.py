@@ -42,7 +42,7 @@ class BitsPipeline(Loaded):
             raise ConfigError("the folder does not say which task on bits this is", got=f"{name!r}, {bits!r}"[:80])
         return make_bit_task(name, bits)
 
-    @verb("a model for sequences of bits")
+    @verb("a model for sequences of bits", command=False)
     def solve(self, texts: Sequence[str], *, rows: int = 32) -> list[Solved]:
         """The answer to each text, beside the right one."""
         check_texts(texts)

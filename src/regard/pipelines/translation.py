@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.core import taps
+from regard.core.articles import with_article
 from regard.core.batch import pad
 from regard.core.contracts import Decodable
 from regard.core.errors import LengthError, UsageError
@@ -170,7 +171,9 @@ class TranslationPipeline(Loaded):
         with taps.watch(["decoder.*.cross", "align"]) as record, torch.no_grad():
             self.model(inputs, mask, torch.tensor([[self._bos, *written]]))
         if not record.sites:
-            raise UsageError("this model has no attention to look at", got=f"a {self.stored.name} without attention")
+            raise UsageError(
+                "this model has no attention to look at", got=f"{with_article(self.stored.name)} without attention"
+            )
         # A recurrent model calls its attention once per step; the rows are joined in order.
         sites = {
             site: torch.cat([entry.weights[0] for entry in record.calls(site) if entry.weights is not None], dim=1)

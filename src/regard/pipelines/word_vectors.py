@@ -42,12 +42,12 @@ class WordVectorsPipeline(Loaded):
         _check([a, b, c], top)
         return self.space.analogy(a, b, c, top, method)
 
-    @verb(_NEEDS)
+    @verb(_NEEDS, command=False)
     def vector(self, word: str) -> Tensor:
         """The vector of a word [D]."""
         return self.space.vectors[self.space.number(word)]
 
-    @verb(_NEEDS)
+    @verb(_NEEDS, command=False)
     def picture(self, words: Sequence[str]) -> Result:
         """The words in the plane in which their directions differ most: `.save("words.svg")`."""
         _check(words, 1)

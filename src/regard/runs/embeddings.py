@@ -13,6 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from regard.core.articles import with_article
 from regard.core.errors import ConfigError, DataError, UnknownName
 from regard.core.paths import expand_path
 from regard.data.text import Tokenizer
@@ -74,7 +75,9 @@ def word_vectors(path: Path) -> tuple[list[str], Tensor]:
     stored = load_model(path)
     tokenizer = stored.source_tokenizer
     if stored.task != "word_vectors" or tokenizer is None:
-        raise DataError(f"{path} holds no word vectors", got=f"a {stored.name} for {stored.task.replace('_', ' ')}")
+        raise DataError(
+            f"{path} holds no word vectors", got=f"{with_article(stored.name)} for {stored.task.replace('_', ' ')}"
+        )
     own = tokenizer.whole_words()
     table: Tensor = cast(Any, stored.model).vectors()
     return list(own.values()), table[torch.tensor(list(own), dtype=torch.long)]

@@ -19,10 +19,11 @@ from regard.core import lookup
 from regard.core.config import Config
 from regard.core.contracts import Fitted, Primed
 from regard.core.directions import Direction
-from regard.core.errors import ConfigError
+from regard.core.errors import ConfigError, DataError
 from regard.core.measured import Measured
 from regard.core.paths import here
-from regard.data.text import Tokenizer, make_tokenizer
+from regard.core.weights import brief
+from regard.data.text import NoText, Tokenizer, make_tokenizer
 from regard.data.text.spelling import SpellingTokenizer
 from regard.evaluation.evaluators import directions_of, evaluators_for, make_evaluator
 from regard.evaluation.held_out import HeldOut
@@ -80,7 +81,7 @@ class Job:
         """
         setup = self.setup
         setup.tokenizer, setup.target_tokenizer = self._tokenizers(folder)
-        if setup.tokenizer is not None and reads_characters(setup.model_name):
+        if setup.tokenizer is not None and reads_characters(setup.model_name, self._partial):
             setup.tokenizer = setup.target_tokenizer = SpellingTokenizer(setup.tokenizer)
         if isinstance(setup, ClsSetup) and setup.tokenizer is not None:
             setup.check_special_tokens(setup.tokenizer)
@@ -154,7 +155,8 @@ class Job:
         # Fields that only the data determines, such as the size of a vocabulary, may still be missing.
         missing = {name: (Any, None) for name, field in model.Config.model_fields.items() if field.is_required()}
         partial = create_model(model.Config.__name__, __base__=model.Config, **cast(Any, missing))
-        self._check_length(self._config({}, kind=cast(type[Config], partial)))
+        self._partial = self._config({}, kind=cast(type[Config], partial))
+        self._check_length(self._partial)
 
     def _config(self, sizes: Mapping[str, Any], *, kind: type[Config] | None = None) -> Config:
         """A named size or the model to start from, then the recipe's options, then what task and data determine."""
@@ -223,7 +225,11 @@ class Job:
             options["split_digits"] = True
         if self.setup.special_tokens is not None:
             options["marks"] = self.setup.special_tokens
-        return make_tokenizer(wanted.kind, texts, **options)
+        try:
+            return make_tokenizer(wanted.kind, texts, **options)
+        except NoText as error:
+            names = brief([str(path) for path in self.setup.files()])
+            raise DataError(f"{names}: {error.what}", remedy=error.remedy) from None
 
 
 def _short(text: str, most: int = 200) -> str:

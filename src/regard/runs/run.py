@@ -18,7 +18,7 @@ from torch import nn
 
 from regard.core import config as configs
 from regard.core import manifest, weights
-from regard.core.contracts import Fitted
+from regard.core.contracts import Fitted, FittedInEpochs
 from regard.core.directions import better
 from regard.core.errors import ConfigError, DataError, WeightsError
 from regard.core.paths import expand_path, relative_to
@@ -40,6 +40,8 @@ from regard.training.progress import Progress
 
 # A resumed run may change how long it trains and how often it reports, but not what it computes.
 _MAY_CHANGE = {f"training.{name}" for name in ("max_steps", "max_epochs", "patience", "log_every", "checkpoint_every")}
+_HEAD = "output."
+"""The parameters of a model's last layer, where its name does not say what it is for."""
 _START_FILES = (
     "config.json", "generation_config.json", "preprocessor_config.json", "sentence_bert_config.json", "modules.json",
     "1_Pooling/config.json", "*tokenizer.json", "*tokenizer_config.json", "special_tokens_map.json",
@@ -96,6 +98,8 @@ class Run:
 
     def _fit(self, model: nn.Module, prepared: Prepared) -> None:
         """Fit a model that is not trained by gradients."""
+        if not isinstance(model, FittedInEpochs) and (self.out / manifest.NAME).exists():
+            self._say("this run is finished already; it is counted again")
         fit_model(model, prepared.batches(model), self.recipe.training, self.out, quiet=self.quiet)
         if prepared.validate is not None:
             numbers = prepared.validate(model.eval())
@@ -220,9 +224,13 @@ def _asks_for_a_tokenizer(recipe: Recipe) -> bool:
 def take_over(model: nn.Module, start: StoredModel) -> str:
     """Load the weights of the model to start from; return a line that names the tensors which only one model has.
 
-    A head for another number of labels counts as another head. Other differences in shape are refused.
+    A head for another number of labels counts as another head, and so does `output` if what the two models read off
+    differs (a language model and a classifier): it keeps its initial values. Other differences in shape are refused.
     """
     given, slots = start.model.state_dict(), model.state_dict()
+    heads = {getattr(config, "head", None) for config in (start.config, model.config)}
+    other_head = [name for name in given if len(heads) > 1 and name in slots and name.startswith(_HEAD)]
+    given = {name: tensor for name, tensor in given.items() if name not in other_head}
     labels = getattr(start.config, "n_labels", None)
     unlike = [name for name in given if name in slots and given[name].shape != slots[name].shape]
     if bad := [name for name in unlike if given[name].shape[0] != labels]:
@@ -235,7 +243,7 @@ def take_over(model: nn.Module, start: StoredModel) -> str:
     plain = torch.contiguous_format
     taken = {name: tensor.clone(memory_format=plain) for name, tensor in given.items() if name not in unlike}
     new, unused = weights.load_into(model, taken, strict=False)
-    parts = {"new": new, "not used": [*unused, *unlike]}
+    parts = {"new": new, "not used": [*unused, *unlike, *other_head]}
     told = "; ".join(f"{what}: {weights.brief(names)}" for what, names in parts.items() if names)
     return f"starting from {start.name}, {len(slots) - len(new)} tensors loaded" + (f"; {told}" if told else "")
 

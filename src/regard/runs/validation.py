@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.core import config as configs
+from regard.core.articles import with_article
 from regard.core.errors import UsageError
 from regard.core.paths import relative_to
 from regard.runs.job import Job
@@ -16,21 +17,58 @@ from regard.runs.parsing import parse_recipe
 from regard.runs.recipe import Recipe
 from regard.store import StoredModel, load_model
 
+_WINDOW, _LONG = 1024, 2_000_000
+"""Tokens of a window, for a model without a longest text: of one that computes, and of one that counts."""
+
 
 def validate(
-    folder: str | Path, *, recipe: str | Path | None = None, changes: Mapping[str, str] | None = None
+    folder: str | Path,
+    *,
+    recipe: str | Path | None = None,
+    changes: Mapping[str, str] | None = None,
+    text: str | Path | None = None,
 ) -> dict[str, float]:
-    """Validate by the recipe that the model was trained with, or by another recipe, with changes."""
+    """Validate by the recipe that the model was trained with, or by another recipe, with changes.
+
+    A language model may also be validated on a `text`, with or without a recipe.
+    """
     place = Path(recipe) if recipe is not None else Path(folder) / "recipe.json"
     stored = load_model(Path(folder))
-    if not place.is_file():
+    _check_task(stored, text)
+    if place.is_file():
+        data = {**_without_nulls(configs.read_config(place)), "model": {"start": str(folder)}}
+        data["data"] = {**data["data"], **_as_validation(text)}
+    elif text is not None:
+        data = {"task": stored.task, "model": {"start": str(folder)}, "data": _data_of(stored, text)}
+    else:
         raise UsageError(
             f"{folder} has no recipe to validate it by",
-            remedy="Give --recipe RECIPE.yaml, or --source and --reference for a translation model.",
+            remedy="Give --source TEXT for a language model, --source and --reference for a translation model, or "
+            "--recipe RECIPE.yaml.",
         )
-    data = {**_without_nulls(configs.read_config(place)), "model": {"start": str(folder)}}
     with relative_to(place.absolute().parent, *origins(Path(folder))):
         return _validated(parse_recipe(configs.override(data, changes or {}), str(place)), stored)
+
+
+def _check_task(stored: StoredModel, text: str | Path | None) -> None:
+    got = f"{with_article(stored.name)} for {stored.task.replace('_', ' ')}"
+    if stored.task == "word_vectors":
+        raise UsageError("word vectors are tested by questions on words", got=got, remedy="Give --suite words.")
+    if text is not None and stored.task != "language_model":
+        raise UsageError("--source alone is a text for a language model", got=got, remedy="Give --reference with it.")
+
+
+def _as_validation(text: str | Path | None) -> dict[str, Any]:
+    return {} if text is None else {"validation": str(Path(text).absolute()), "validation_share": 0.0}
+
+
+def _data_of(stored: StoredModel, text: str | Path) -> dict[str, Any]:
+    """The data of a recipe that validates on a text: in windows of the model's length; of sentences, one a line, if
+    the model counts these."""
+    longest = getattr(stored.model, "longest", None)
+    lines = getattr(stored.model, "counts_sentences", False)
+    shape = {"context": longest or (_LONG if lines else _WINDOW), "documents": "lines" if lines else "none"}
+    return {"train": str(Path(text).absolute()), **shape, **_as_validation(text)}
 
 
 def _validated(recipe: Recipe, stored: StoredModel) -> dict[str, float]:

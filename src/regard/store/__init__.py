@@ -18,7 +18,7 @@ __all__ = ["StoredModel", "load_model", "save_model", "unsaid", "writable_format
 
 
 def load_model(path: Path) -> StoredModel:
-    """The model at a path: a folder of ours or of Hugging Face, a llama2.c checkpoint, or an ARPA file."""
+    """The model at a path: a folder of ours or of Hugging Face, a llama2.c checkpoint, an ARPA file, word vectors."""
     config = _config(path)
     for candidate in formats().values():
         if candidate.recognises(path, config):
@@ -64,7 +64,7 @@ def _refusal(path: Path, config: dict[str, Any] | None) -> RegardError:
         return DataError(
             f"{path} is not a model",
             got="a file",
-            expected="a model folder, a llama2.c checkpoint, or an ARPA file",
+            expected="a model folder, a llama2.c checkpoint, an ARPA file, or word vectors (word2vec, GloVe)",
             remedy="Give its folder. Weights as a pickle (.bin, .pt) can run code and are not opened.",
         )
     if not path.is_dir():

@@ -16,6 +16,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -100,7 +101,7 @@ def _section(path: Path, lines: Iterator[tuple[int, str]], order: int, count: in
     while len(words) < count:
         number, line = next(lines, (0, "\\end\\"))
         if line.startswith("\\") and (line == "\\end\\" or line.endswith("-grams:")):
-            raise _miscounted(path, order, count, f"{len(words):,}")
+            raise _miscounted(path, order, count, len(words))
         cells = line.split()
         if not order + 1 <= len(cells) <= order + 2 or (order == highest and len(cells) > order + 1):
             raise DataError(f"line {number} of {path} is no {order}-gram", got=line[:60], remedy=_REMEDY)
@@ -110,7 +111,11 @@ def _section(path: Path, lines: Iterator[tuple[int, str]], order: int, count: in
     if order < highest:
         number, line = next(lines, (0, "\\end\\"))
         if line != f"\\{order + 1}-grams:":
-            raise _miscounted(path, order, count, "more" if not line.startswith("\\") else line[:40])
+            more = 0 if line.startswith("\\") else 1 + sum(1 for _ in takewhile(_is_ngram, lines))
+            if not more:
+                expected = f"\\{order + 1}-grams:"
+                raise DataError(f"line {number} of {path} is damaged", got=line[:40], expected=expected, remedy=_REMEDY)
+            raise _miscounted(path, order, count, count + more)
     return Section(words, np.array(log_probs), np.array(backoffs))
 
 
@@ -125,8 +130,17 @@ def _number(path: Path, line: int, text: str, most: float = 1e6) -> float:
     return value
 
 
-def _miscounted(path: Path, order: int, count: int, got: str) -> DataError:
-    return DataError(f"{path} has a wrong count of {order}-grams", got=got, expected=f"{count:,}, as it announces")
+def _is_ngram(numbered: tuple[int, str]) -> bool:
+    return not numbered[1].startswith("\\")
+
+
+def _miscounted(path: Path, order: int, count: int, got: int) -> DataError:
+    return DataError(
+        f"{path} has a wrong count of {order}-grams",
+        got=f"{got:,} of them",
+        expected=f"{count:,}, as it announces",
+        remedy=f"It is damaged or cut short: write or download it again, or correct its line 'ngram {order}={count}'.",
+    )
 
 
 def arpa_lines(sections: Sequence[Section]) -> Iterator[str]:

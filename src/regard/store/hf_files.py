@@ -69,6 +69,13 @@ def labels(config: Mapping[str, Any], most: int) -> list[str]:
     return [name for _, name in pairs]
 
 
+def without_parts(conversion: Conversion, options: Mapping[str, Any], source: Path) -> dict[str, bool]:
+    """Options that leave out parts of the model which the folder lacks and this head does not need."""
+    asked = {option: ending for option, ending, heads in conversion.optional if options.get("head") in heads}
+    names = weights.names(weights_path(source)) if asked else set()
+    return {option: False for option, ending in asked.items() if not any(name.endswith(ending) for name in names)}
+
+
 def load_weights(model: nn.Module, conversion: Conversion, config: Mapping[str, Any], source: Path) -> list[str]:
     """Load the weights into the model; return unused names of other heads. All mismatches are reported together."""
     tensors = _named(weights.read_tensors(weights_path(source)), conversion, str(config.get("model_type")))

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from regard.core import weights
+from regard.core.articles import with_article
 from regard.core.errors import UsageError
 from regard.data.text import Tokenizer
 from regard.data.text.kinds.word import known_words
@@ -46,7 +47,7 @@ def save_file(path: Path, stored: StoredModel, form: Form) -> None:
     """Write the vectors that are used; special tokens only where they have a vector."""
     vectors, tokenizer = getattr(stored.model, "vectors", None), stored.source_tokenizer
     if stored.task != "word_vectors" or vectors is None or tokenizer is None:
-        got = f"a {stored.name} for {stored.task.replace('_', ' ')}"
+        got = f"{with_article(stored.name)} for {stored.task.replace('_', ' ')}"
         raise UsageError("only word vectors can be written in this format", got=got)
     table = vectors().numpy()
     special = tokenizer.specials.non_text_ids() | {tokenizer.specials.unk}

@@ -92,7 +92,7 @@ class Engine:
         self.log = (Log if self.world.first else Silent)(
             self.folder, total=self._total, step=self.progress.step, quiet=self.quiet
         )
-        for text in [*warnings, *([f"resuming from update {self.progress.step}"] if newest else [])]:
+        for text in [*warnings, *([self._resumed()] if newest else [])]:
             self.log.say(text)
         try:
             with noted_signals() as self._signals:
@@ -100,6 +100,12 @@ class Engine:
         finally:
             self.log.close()
         return self.progress
+
+    def _resumed(self) -> str:
+        config, progress = self.config, self.progress
+        if self._finished() or (config.max_epochs is not None and progress.epoch >= config.max_epochs):
+            return f"this run is finished already, after {progress.step} updates"
+        return f"resuming from update {progress.step}"
 
     def _wrapped(self) -> nn.Module:
         """The module whose forward is the loss; with several processes, it also sums their gradients."""
@@ -126,7 +132,7 @@ class Engine:
             if number := self._signalled():
                 self._checkpoint()
                 raise Interrupted(number, self.progress.step)
-        if self.validate is not None and self.progress.step not in self.progress.validated:
+        if self.validate is None or self.progress.step not in self.progress.validated:
             self._validate()
         self._mark()
         self._checkpoint()
@@ -196,7 +202,7 @@ class Engine:
     def _report(self, loss: float, count: int, rate: float, norm: float) -> None:
         self._tokens += count
         self._losses.append(loss)
-        self.log.advance(self.progress.step)
+        self.log.advance(self.progress.step, loss)
         if self.progress.step % self.config.log_every == 0:
             passed = time.monotonic() - self._timer_start
             mean = sum(self._losses) / len(self._losses)
@@ -207,6 +213,7 @@ class Engine:
 
     def _validate(self) -> None:
         if self.validate is None:
+            self.log.tell_loss(self.progress.step)
             return
         progress, started = self.progress, time.monotonic()
         check_weights(self.model, progress.step)

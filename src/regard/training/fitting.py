@@ -57,7 +57,11 @@ class _Fitting:
         warnings: list[str] = []
         begin = self._restored(warnings)
         self.log = Log(self.folder, total=self.epochs * self.length, step=begin * self.length, quiet=quiet)
-        for text in [*warnings, *([f"resuming after epoch {begin}"] if begin else [])]:
+        finished = f"this run is finished already, after {begin} epoch{'s' * (begin != 1)}"
+        for text in [
+            *warnings,
+            *([finished if begin >= self.epochs else f"resuming after epoch {begin}"] * bool(begin)),
+        ]:
             self.log.say(text)
         try:
             with noted_signals() as self._signals:
@@ -69,7 +73,7 @@ class _Fitting:
     def _epoch(self, number: int) -> None:
         config, started = self.config, time.monotonic()
         step = (number + 1) * self.length
-        epoch = FitEpoch(number, self.epochs, config.seed, config.lr, self.log.say)
+        epoch = FitEpoch(number, self.epochs, config.seed, config.lr, self.log.say, lambda: self._check(number))
         facts = dict(self.model.fit(_Batches(self, number), epoch))
         for name, value in facts.items():
             check_number(name, value, step)
@@ -87,10 +91,14 @@ class _Fitting:
         """The epoch's batches; the bar advances when the next is asked for, and a signal stops there."""
         for place, batch in enumerate(self.data.epoch(number)):
             self.log.advance(number * self.length + place)
-            if self._signals:
-                raise FitInterrupted(self._signals[0], number if self.resumes else 0)
+            self._check(number)
             yield batch
         self.log.advance((number + 1) * self.length)
+
+    def _check(self, number: int) -> None:
+        """Stop if a signal has come."""
+        if self._signals:
+            raise FitInterrupted(self._signals[0], number if self.resumes else 0)
 
     def _restored(self, warnings: list[str]) -> int:
         """Load the newest checkpoint; return the number of epochs that are done."""

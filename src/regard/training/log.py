@@ -31,7 +31,7 @@ class Log:
         self._file = self._path.open("a", encoding="utf-8")
         self._events: Any = None
         self._folder, self._step, self._total = folder / "tensorboard", step, total
-        self._gist = ""
+        self._gist, self._summed, self._counted = "", 0.0, 0
         self._start = self._last_line = time.monotonic()
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -47,9 +47,13 @@ class Log:
         self._task = self._bar.add_task("training", total=total, completed=step, note="")
         self._bar.start()
 
-    def advance(self, step: int) -> None:
-        """Count a finished update. Without a terminal, print a line from time to time."""
-        self._bar.update(self._task, completed=step)
+    def advance(self, step: int, loss: float | None = None) -> None:
+        """Count a finished update, and its loss. Without a terminal, print a line from time to time."""
+        if loss is not None:
+            self._summed, self._counted = self._summed + loss, self._counted + 1
+        if self._total and step > self._total:  # epochs differ in length, so the total is an estimate
+            self._total = step
+        self._bar.update(self._task, completed=step, total=self._total)
         if not self.console.is_terminal and time.monotonic() - self._last_line > _LINE_EVERY:
             self.say(self._line(step))
 
@@ -66,6 +70,13 @@ class Log:
         validated = any(name.startswith("validation") for name in facts)
         if validated or (not self.console.is_terminal and time.monotonic() - self._last_line > _LINE_EVERY):
             self.say(self._line(step))
+
+    def tell_loss(self, step: int) -> None:
+        """Print the mean loss since the last such line, for a run without validation; the files have it anyway."""
+        if self._counted:
+            self._gist = f"loss {_formatted(self._summed / self._counted)}"
+            self.say(self._line(step))
+        self._summed, self._counted = 0.0, 0
 
     def say(self, text: str) -> None:
         self._last_line = time.monotonic()
@@ -123,10 +134,13 @@ class Silent:
     def __init__(self, folder: Path, *, total: int | None, step: int = 0, quiet: bool = False) -> None:
         pass
 
-    def advance(self, step: int) -> None:
+    def advance(self, step: int, loss: float | None = None) -> None:
         pass
 
     def write(self, step: int, **facts: float | int | str) -> None:
+        pass
+
+    def tell_loss(self, step: int) -> None:
         pass
 
     def say(self, text: str) -> None:

@@ -80,7 +80,7 @@ def test_a_row_of_a_stored_batch(model, tmp_path):
 
 def test_other_models_are_refused_in_a_line():
     other, text, _ = made("lstmn-classes")
-    with pytest.raises(UsageError, match="looks at sentences and at the words of each: got a lstmn") as caught:
+    with pytest.raises(UsageError, match="looks at sentences and at the words of each: got an lstmn") as caught:
         other.explain(text, method="document")
     assert "\n" not in str(caught.value)
 

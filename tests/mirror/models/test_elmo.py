@@ -5,6 +5,7 @@ import pytest
 import torch
 from tests.conformance.explained import MAKERS, SPELLING, made
 
+import regard
 from regard.core.batch import Batch
 from regard.core.errors import ConfigError
 from regard.data.text.spelling import spelled
@@ -110,3 +111,17 @@ def test_frozen_language_models_do_not_learn():
 def test_options_that_cannot_be(options):
     with pytest.raises(ConfigError):
         config_of("elmo", {"vocab_size": 9, **SPELLING, **options})
+
+
+def test_the_mix_of_layers_is_told(tmp_path):
+    loaded, text, _ = MAKERS["elmo-classes"]()
+    with torch.no_grad():
+        loaded.model.mix.copy_(torch.tensor([0.0, 1.0, -1.0]))
+    shares = torch.tensor([0.0, 1.0, -1.0]).softmax(0)
+    trace = regard.trace(loaded, text)
+    assert trace.output["layers"] == [[("characters", *shares[:1].tolist()), ("layer 1", *shares[1:2].tolist()),
+                                       ("layer 2", *shares[2:].tolist())]]  # fmt: skip
+    said = regard.explain.words(trace).statements
+    assert any(line == "The layers are mixed: characters 24%, layer 1 67%, layer 2 9%." for line in said)
+    trace.save(tmp_path / "x.trace")
+    assert regard.api.load_trace(tmp_path / "x.trace").output["layers"][0][1][0] == "layer 1"

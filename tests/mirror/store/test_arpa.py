@@ -71,9 +71,9 @@ def test_a_file_is_read_by_hand(tmp_path):
 
 BAD = {
     "-0.5 a -0.2": ("-0.5 a", "lacks back-off weights: got none for 'a' and 0 other 1-grams"),
-    "ngram 2=2": ("ngram 2=3", "wrong count of 2-grams: got 2, expected 3"),
+    "ngram 2=2": ("ngram 2=3", "wrong count of 2-grams: got 2 of them, expected 3"),
     "ngram 1=5\n": ("ngram 1=99999999999\n", "announces more n-grams than it can hold"),
-    "ngram 1=5": ("ngram 1=4", "wrong count of 1-grams: got more"),
+    "ngram 1=5": ("ngram 1=4", "wrong count of 1-grams: got 5 of them, expected 4"),
     "-0.4 a b": ("-0.4 a x", "word that is no unigram: got 'x'"),
     "-0.6 </s>\n": ("-0.6 c\n", "lacks the unigram </s>"),
     "-0.2 <s> a": ("0.2 <s> a", "expected a log10 of a probability"),

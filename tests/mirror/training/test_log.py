@@ -84,3 +84,15 @@ def test_durations():
     assert [duration(seconds) for seconds in (3.4, 59.4, 60, 3570, 3599, 7800)] == [
         "3 s", "59 s", "1 min", "1 h 0 min", "1 h 0 min", "2 h 10 min",
     ]  # fmt: skip
+
+
+def test_a_run_that_is_longer_than_expected_counts_on(tmp_path, capsys):
+    """Epochs differ in length, so that the total is an estimate."""
+    log = Log(tmp_path, total=3)
+    for step, loss in enumerate([3.0, 2.0, 2.0, 1.0], 1):
+        log.advance(step, loss)
+    log.tell_loss(4)
+    log.tell_loss(4)
+    log.close()
+    assert capsys.readouterr().err.splitlines() == ["step 4/4  loss 2"]
+    assert not (tmp_path / "log.jsonl").read_text()

@@ -24,6 +24,10 @@ _THREADS = "TOKENIZERS_PARALLELISM"
 _ours: list[bool] = []
 
 
+class NoText(DataError):
+    """There is nothing to learn a vocabulary from."""
+
+
 def _before_fork() -> None:
     _ours.append(_THREADS not in os.environ)
     os.environ.setdefault(_THREADS, "false")
@@ -64,7 +68,7 @@ def fit(tokenizer: Tokenizer, trainer: Any, lines: Iterable[str]) -> Tokenizer:
     with guarded("the tokenizer cannot learn from this text", "Give an iterable of str, each a line of valid Unicode."):
         tokenizer.train_from_iterator(iter(lines), trainer)
     if tokenizer.get_vocab_size() <= len(SPECIALS):
-        raise DataError("no text to learn a vocabulary from", remedy="Check that the files hold text; check min_count.")
+        raise NoText("no text to learn a vocabulary from", remedy="Check that the files hold text; check min_count.")
     return tokenizer
 
 

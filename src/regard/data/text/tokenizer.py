@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import decoders, processors
+from tokenizers import decoders, models, processors
 
 from regard.core import lookup
 from regard.core.errors import DataError, UnknownName, UsageError
@@ -157,9 +157,12 @@ class Tokenizer:
             return [encoding.offsets for encoding in self._inner.encode_batch(list(lines), add_special_tokens=False)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text, without special tokens."""
+        """The text, without special tokens; whole words that are unknown are shown, as <unk>."""
         known = self._known(ids)
         with guarded("the tokens cannot be decoded", _REMEDY):
+            if self.specials.unk in known and isinstance(self._inner.model, models.WordLevel):
+                text = [i for i in known if i == self.specials.unk or i not in self._hidden_ids]
+                return self._inner.decode(text, skip_special_tokens=False)
             return self._inner.decode(known, skip_special_tokens=True)
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
@@ -190,6 +193,11 @@ class Tokenizer:
     @functools.cached_property
     def _word_marks(self) -> WordMarks:
         return WordMarks.of(self._inner)
+
+    @functools.cached_property
+    def _hidden_ids(self) -> set[int]:
+        """The tokens that are not text, by the tokenizer's own file."""
+        return {number for number, token in self._inner.get_added_tokens_decoder().items() if token.special}
 
     def _word(self, ids: list[int], labels: list[str]) -> str:
         """The text of these ids, or their labels if they have no text, like a special token or a single space."""

@@ -87,9 +87,14 @@ def _digits(number: float) -> str:
 
 
 def _is_line(line: bytes, width: int) -> bool:
-    """Whether this is a word and `width` numbers."""
+    """Whether this is a word and `width` numbers, or text that is mostly numbers: damaged, but no binary vector."""
     fields = line.rsplit(maxsplit=width) if 0 < width <= _WIDEST else []
-    return len(fields) == width + 1 and all(map(_NUMBER.fullmatch, fields[1:]))
+    if len(fields) == width + 1 and all(map(_NUMBER.fullmatch, fields[1:])):
+        return True
+    if not line.decode("utf-8", "replace").replace("\t", " ").strip("\r").isprintable():
+        return False
+    numbers = line.split()[1:]
+    return 2 * sum(map(bool, map(_NUMBER.fullmatch, numbers))) > len(numbers)
 
 
 def _read_text(path: Path) -> WordVectors:
@@ -141,9 +146,12 @@ def _numbers(rows: list[bytes], width: int, path: Path, number: int) -> Array:
         except (DeprecationWarning, ValueError):
             flat = np.empty(0, np.float32)
     if len(flat) != len(rows) * width:
-        bad = next((k for k, row in enumerate(rows) if not all(map(_NUMBER.fullmatch, row.split()))), 0)
-        got = repr(rows[bad][:60])
-        raise DataError(f"line {number + bad} of {path} holds what is no number", got=got, remedy=_REMEDY)
+        cells = ((k, cell) for k, row in enumerate(rows) for cell in row.split() if not _NUMBER.fullmatch(cell))
+        bad, cell = next(cells, (0, rows[0]))
+        got = repr(cell[:40].decode("utf-8", "replace"))
+        raise DataError(
+            f"line {number + bad} of {path} is damaged", got=got, expected=f"a word and {width} numbers", remedy=_REMEDY
+        )
     return flat.reshape(len(rows), width)
 
 
@@ -177,8 +185,13 @@ def _check_size(path: Path, wanted: int | None, width: int, *, bytes_of_number: 
     if path.suffix.lower() in (".gz", ".xz"):
         most *= 1100  # compressed text cannot expand more than this by gzip; what is read is bounded by what is there
     if not 0 < width <= _WIDEST or (wanted or 0) * width > most:
-        got = f"{wanted if wanted is not None else '?'} words of {width} numbers"
-        raise DataError(f"{path} promises more than it holds", got=got, expected=f"{most:,} numbers at most")
+        first = f"{wanted:,} words of {width:,} numbers" if wanted is not None else f"words of {width:,} numbers"
+        raise DataError(
+            f"{path} is damaged or cut short",
+            got=f"{path.stat().st_size:,} bytes",
+            expected=f"{first}, as its first line says",
+            remedy=_REMEDY,
+        )
 
 
 def _text(word: bytes, path: Path) -> str:

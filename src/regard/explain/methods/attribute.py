@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from regard.core import taps
+from regard.core.articles import with_article
 from regard.core.errors import UnknownName, UsageError
 from regard.explain.chosen import answered, input_of, looked_at, numbers, pick, pictured
 from regard.explain.jacobian import Moved, moved
@@ -102,7 +103,7 @@ def _check_vectors(trace: Trace) -> None:
     if not any(name.endswith(".input") for name in trace.hidden):
         raise UsageError(
             "this model has no input vectors to attribute to",
-            got=f"a {trace.model}",
+            got=with_article(trace.model),
             remedy="An n-gram model is explained by --method orders.",
         )
 

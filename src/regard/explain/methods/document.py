@@ -12,8 +12,9 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.core.articles import with_article
 from regard.core.errors import UsageError
-from regard.explain.chosen import answered, looked_at
+from regard.explain.chosen import answered, looked_at, suited
 from regard.explain.traces import Look, Trace
 from regard.views.result import Document, Result
 
@@ -57,8 +58,8 @@ def _levels(trace: Trace, row: int) -> tuple[list[Look], Look]:
                 return looks[name], looks[other][0]
     raise UsageError(
         "document needs a model that looks at sentences and at the words of each",
-        got=f"a {trace.model}",
-        remedy="Use --method maps, or a model such as han.",
+        got=with_article(trace.model),
+        remedy=f"{suited(trace)} A model such as han has documents.",
     )
 
 

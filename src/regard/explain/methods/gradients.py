@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
+from regard.core.articles import with_article
 from regard.core.errors import UsageError
-from regard.explain.chosen import input_of, looked_at, pick
+from regard.explain.chosen import input_of, looked_at, pick, suited
 from regard.explain.methods.attribute import attributed, labels_of
 from regard.explain.recording import record
 from regard.explain.traces import Trace
@@ -44,7 +45,14 @@ def compare(
     data: dict[str, Any] = {}
     for name, trace in traces.items():
         stack = "encoder" if trace.layers("encoder") else "decoder"
-        chosen = pick(trace, layer or _last_of_inputs(trace, stack), None if layer else stack)
+        last = layer or _last_of_inputs(trace, stack)
+        if last is None:
+            raise UsageError(
+                "gradient flow needs a layer with a state for each token",
+                got=f"{with_article(trace.model)} without one",
+                remedy=suited(trace),
+            )
+        chosen = pick(trace, last, None if layer else stack)
         if len(labels_of(trace, chosen, row)) < 3:
             raise UsageError("gradient flow needs a longer text", got="fewer than 3 tokens")
         norms = attributed(trace, chosen, row=row, probes=probes, seed=seed).norms

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import UsageError
-from regard.explain.chosen import answered, looked_at, numbers
+from regard.explain.chosen import answered, looked_at, numbers, suited
 from regard.explain.methods.attribute import labels_of
 from regard.explain.traces import Trace
 from regard.views.result import Matrix, Panel, Result, Table
@@ -36,9 +36,12 @@ def lens(trace: Trace, *, row: int = 0, top: int = 3) -> Result:
         if layer_logits is not None
     }
     if not probabilities or subject.label is None:
+        headless = subject.label is None
         raise UsageError(
-            f"this {trace.model} has no output layer to apply to its states",
-            remedy="Use a model with a head: a language model, a translator, a classifier.",
+            f"this {trace.model} has no output layer to apply to the states of its layers",
+            remedy="Use a model with a head: a language model, a translator, a classifier."
+            if headless
+            else suited(trace),
         )
     final = probabilities[layers[-1]]
     if final.dim() == 1:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.core.articles import with_article
 from regard.core.errors import UsageError
 from regard.explain.chosen import answered, count, looked_at, numbers
 from regard.explain.traces import Look, Trace
@@ -30,7 +31,9 @@ def memory(trace: Trace, *, row: int = 0, step: int | None = None, least: float 
         raise UsageError("least is out of range", got=least, expected="more than 0, less than 1")
     looks = [look for name, site in trace.sites.items() if site.keys == "memory" for look in trace.looks(name, row)]
     if not looks:
-        raise UsageError("this model has no memory to draw", got=f"a {trace.model}", expected="a machine such as ntm")
+        raise UsageError(
+            "this model has no memory to draw", got=with_article(trace.model), expected="a machine such as ntm"
+        )
     steps, contents = looks[0].queries, _contents(looks[-1])
     if step is not None and not -len(steps) <= step < len(steps):
         raise UsageError("no such step", got=step, expected=f"{-len(steps)} to {len(steps) - 1}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from regard.core.articles import with_article
 from regard.core.errors import UsageError
 from regard.explain.chosen import answered, looked_at, numbers
 from regard.explain.traces import Trace
@@ -24,7 +25,9 @@ def orders(trace: Trace, *, row: int = 0) -> Result:
     """The longest known n-gram at each word of a text, and what each order gives to the word's probability."""
     trace.check_row(row)
     if _PARTS not in trace.hidden:
-        raise UsageError("this model has no orders to look at", got=f"a {trace.model}", expected="an n-gram model")
+        raise UsageError(
+            "this model has no orders to look at", got=with_article(trace.model), expected="an n-gram model"
+        )
     labels = trace.labels("input", row)
     parts = trace.states(_PARTS)[row, : len(labels)].double()
     matched = trace.states(_MATCHED)[row, : len(labels), 0].long().tolist()

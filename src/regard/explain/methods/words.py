@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from regard.core.articles import with_article
 from regard.core.errors import UsageError
 from regard.explain.chosen import answered, looked_at
 from regard.explain.methods.attribute import answer_parts, labels_of
@@ -26,7 +27,7 @@ def words(trace: Trace, *, row: int = 0, top: int = 10, steps: int = 64) -> Resu
     if top < 1 or steps < 1:
         raise UsageError("top and steps must be positive", got=f"top {top}, steps {steps}", expected="1 or more")
     if trace.grids or trace.live().score is None:
-        got = "an image" if trace.grids else f"a {trace.model} without an answer"
+        got = "an image" if trace.grids else f"{with_article(trace.model)} without an answer"
         raise UsageError("words explains an answer to a text", got=got)
     parts, whole, empty = answer_parts(trace, row=row, steps=steps)
     name, part = next(iter(parts.items()))

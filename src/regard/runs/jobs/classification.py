@@ -152,7 +152,9 @@ class ClassificationJob(ClsSetup):
 
     def _rows(self, examples: Sequence[Example]) -> TextRows:
         assert self.tokenizer is not None
-        check_words(self.model_name, (example.text for example in examples))
+        what = " of the training data" if examples is self._train else " of the validation data"
+        others = (example.other for example in examples)
+        check_words(self.model_name, (example.text for example in examples), others, what)
         lay = layout(row_layout(self.model_name), self._beginning())
         return TextRows(self.tokenizer, examples, self._targets(examples), max_len=self.data.max_len, lay=lay)
 

@@ -91,9 +91,22 @@ class LanguageModelJob(Setup):
         if self.data.streams is not None:
             # Held-out text is read as one stream, so that every token but the first is predicted from all before it.
             streams, context = (self.data.streams, context) if shuffle else (1, _HELD_OUT)
+            if shuffle:
+                self._check_streams(len(examples.tokens), streams)
             return Streams(examples.tokens, context=context, streams=streams)
         rows = rows_per_batch(training, context)
         return Windows(examples.tokens, context=context, rows=rows, seed=training.seed, shuffle=shuffle)
+
+    def _check_streams(self, tokens: int, streams: int) -> None:
+        """Refuse streams that are shorter than one window: no state would be carried anywhere."""
+        context = self.data.context
+        if (length := (tokens - 1) // streams) < context:
+            raise ConfigError(
+                f"data.streams is too large for a text of {tokens:,} tokens",
+                got=f"{streams} streams of {length} tokens",
+                expected=f"at least data.context, {context} tokens, in each",
+                remedy=f"Use at most {max((tokens - 1) // context, 1)} streams, or a shorter context.",
+            )
 
     def extra(self) -> dict[str, Any]:
         known = self.start.extra if self.start is not None else {}

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.core import weights
+from regard.core.articles import with_article
 from regard.core.errors import DataError, UsageError
 from regard.core.search import Search
 from regard.data.text import Tokenizer
@@ -59,7 +60,7 @@ def load(path: Path, config: Mapping[str, Any] | None) -> StoredModel:
 def save(path: Path, stored: StoredModel) -> None:
     """Write one file; compress it with gzip if you like."""
     if stored.name != "ngram" or not isinstance(stored.model, Ngram):
-        raise UsageError("only an n-gram model can be an ARPA file", got=f"a {stored.name}")
+        raise UsageError("only an n-gram model can be an ARPA file", got=with_article(stored.name))
     if stored.model.config.smoothing == "add_k":
         raise UsageError(
             "add_k smoothing has no ARPA form, as unseen words do not depend on shorter contexts",

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from regard.core import lookup, weights
+from regard.core.articles import with_article
 from regard.core.config import Config
 from regard.core.conversion import conversions_of, nearest_conversion
 from regard.core.errors import ConfigError, UsageError
+from regard.core.names import distinct
 from regard.data.text import Tokenizer, read_tokenizer
 from regard.models import config_of, writes
 from regard.store import hf_files as hf
@@ -64,6 +66,7 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     if options.get("head") == "none" and (pooling := pooling_of(folder)):
         options |= {"head": "sentence", "pooling": pooling}
         labels |= sentence_limits(folder)
+    options |= hf.without_parts(conversion, options, folder)
     ours = config_of(name, options, where=str(folder / "config.json"))
     model = empty_model(name, ours, extent, str(folder / "config.json"))
     if unused := hf.load_weights(model, conversion, config, folder):
@@ -95,7 +98,7 @@ def save(folder: Path, stored: StoredModel) -> None:
     """Write the model as a Hugging Face folder."""
     if not conversions_of(lookup.find(MODELS, stored.name)):
         raise UsageError(
-            f"a {stored.name} does not exist in the other library",
+            f"{with_article(stored.name)} does not exist in the other library",
             expected=f"one of {', '.join(sorted(set(supported().values())))}",
             remedy="Convert it to regard's own format: --to regard.",
         )
@@ -145,7 +148,7 @@ def _described(stored: StoredModel) -> dict[str, Any]:
     if labels := stored.extra.get("labels"):
         extra |= {
             "id2label": {str(i): label for i, label in enumerate(labels)},
-            "label2id": {label: i for i, label in enumerate(labels)},
+            "label2id": {label: i for i, label in enumerate(distinct([str(label) for label in labels]))},
         }
     elif "classif" in stored.task and (n_labels := getattr(stored.config, "n_labels", 0)):
         extra |= {"id2label": {str(i): f"LABEL_{i}" for i in range(n_labels)}}

@@ -1,0 +1,10 @@
+"""A model's name with its article."""
+
+from regard.core import lookup
+from regard.core.articles import with_article
+
+
+def test_every_model_has_its_article():
+    by_letter = {"elmo", "encoder", "lstmn", "ngram", "ntm", "rnn"}
+    for name in lookup.names("regard.models"):
+        assert with_article(name) == f"{'an' if name in by_letter else 'a'} {name}"
