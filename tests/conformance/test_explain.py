@@ -21,10 +21,12 @@ QUICK = {
 }
 ALIGNED = ("seq2seq", "seq2seq-luong-lstm", "seq2seq-none")
 ELMO = ("elmo", "elmo-classes")
+IMAGES = ("vit", "resnet", "efficientnet_lite")
 BAGS = ("bow", "bow-deep", "bow-lexicon", "dan-classes")
 NO_ATTENTION = (
     *("seq2seq-none", "ngram", *BAGS, "dan", "window_lm", "rnn", "rnn-classes", "han-mean", "ntm-none"),
     *ELMO,
+    *("resnet", "efficientnet_lite"),
 )
 MACHINES = ("ntm", "ntm-heads", "ntm-none")
 CANNOT = {
@@ -41,7 +43,7 @@ CANNOT = {
     "gradients": ("ngram", *BAGS),  # one state for the whole text has no distance to its words
     "memory": tuple(name for name in MAKERS if name not in ("ntm", "ntm-heads")),
     "orders": tuple(name for name in MAKERS if name != "ngram"),
-    "words": ("ngram", "bert-none", "vit"),
+    "words": ("ngram", "bert-none", *IMAGES),
     "document": tuple(name for name in MAKERS if name != "han"),
 }
 ON_TRACES = [name for name in explaining.method_names() if find_method(name).looks_at == "trace"]
@@ -140,7 +142,7 @@ def test_a_trace_is_one_file(name, tmp_path):
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_batch_gives_what_each_row_gives_alone(name):
     model, text, target = made(name)
-    if name == "vit":
+    if name in IMAGES:
         pytest.skip("images are all of one size")
     longer = f"{text} {text}" if "MASK" not in text else "the old dog [MASK] to the house and the cat"
     targets = None if target is None else [target, f"{target} {target}"]

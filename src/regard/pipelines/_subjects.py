@@ -201,13 +201,10 @@ def translation_subject(loaded: TranslationPipeline, texts: Texts, targets: Text
 
 
 def image_subject(loaded: ImageClassificationPipeline, images: Sequence[Any]) -> Subject:
-    """A Vision Transformer: its tokens are the special tokens and the patches, by row and column."""
+    """An image encoder: its tokens are the special tokens and the patches, by row and column."""
     model, pixels = loaded.model, loaded.form.pixel_values(images)
-    patch = loaded.config.patch_size
-    grid = pixels.shape[2] // patch, pixels.shape[3] // patch
-    labels = ["[CLS]", "[DIST]"][: model.n_special] + [
-        f"{row},{column}" for row in range(grid[0]) for column in range(grid[1])
-    ]
+    grid = model.grid_of(*pixels.shape[2:])
+    labels = ["[CLS]", "[DIST]"][: model.n_special] + patch_labels(grid)
     inputs = {"pixel_values": pixels}
     with torch.no_grad():
         output = model(**inputs)
@@ -226,6 +223,11 @@ def image_subject(loaded: ImageClassificationPipeline, images: Sequence[Any]) ->
         grids={"image": grid},
         untrained=untrained(loaded, lambda other: image_subject(other, images)),  # type: ignore[arg-type]
     )
+
+
+def patch_labels(grid: tuple[int, int]) -> list[str]:
+    """A name for each cell of an image, row by row: "0,0", "0,1", …"""
+    return [f"{row},{column}" for row in range(grid[0]) for column in range(grid[1])]
 
 
 def _with_seconds(texts: Sequence[str], seconds: Sequence[str] | None) -> list[str]:
