@@ -14,6 +14,8 @@ Batch norm has no counter of batches: its momentum is fixed, so that nothing but
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -82,7 +84,7 @@ class Bottleneck(nn.Module):
         self, d_input: int, d_output: int, *, kernel: int, stride: int, expansion: int, eps: float, momentum: float
     ) -> None:
         super().__init__()
-        wide, norm = d_input * expansion, {"eps": eps, "momentum": momentum}
+        wide, norm = d_input * expansion, dict[str, Any](eps=eps, momentum=momentum)
         self.expand = ConvolutionUnit(d_input, wide, activation="relu6", **norm) if expansion > 1 else None
         self.depthwise = ConvolutionUnit(
             wide, wide, kernel=kernel, stride=stride, groups=wide, activation="relu6", **norm

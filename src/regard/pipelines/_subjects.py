@@ -5,6 +5,7 @@ translation                log p of the target, `</s>` included: the given targe
 language model             log p of the target after the text; without a target, of the most likely next token
 masked words               log p of the most likely word in each gap; without a gap, of every token of the text
 classes, images            log p of the most likely class; for a regression, its number
+captions                   log p of the caption, `</s>` included: the given caption, or the result of the search
 classes of tokens, spans   log p of the most likely ones
 encoder without a head     the cosine of the text's vector with that of the target; none without a target
 """
@@ -221,6 +222,7 @@ def image_subject(loaded: ImageClassificationPipeline, images: Sequence[Any]) ->
         head_logits=model.head_logits,
         label=loaded.answer_label,
         grids={"image": grid},
+        pictures=loaded.form.pictures(pixels),
         untrained=untrained(loaded, lambda other: image_subject(other, images)),  # type: ignore[arg-type]
     )
 

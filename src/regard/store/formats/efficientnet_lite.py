@@ -1,8 +1,8 @@
 """A folder with the published weights of an EfficientNet-Lite as `model.safetensors`, without a configuration.
 
-The names of its tensors are those of PyTorch's ports. The number of blocks and the last width say which size it is; classes get
-ImageNet's names where there are a thousand. Images are resized so that their shorter side is 8/7 of the model's, and
-the middle is taken (bicubic), as these models are evaluated.
+The names of its tensors are those of PyTorch's ports. The number of blocks and the last width say which size it is;
+classes get ImageNet's names where there are a thousand. Images are resized so that their shorter side is 8/7 of the
+model's, and the middle is taken (bicubic), as these models are evaluated.
 """
 
 from __future__ import annotations
