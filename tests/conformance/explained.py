@@ -69,6 +69,14 @@ def _image(name, **options):
     return make_pipeline(stored(name, "image_classification", sizes, extra)), _picture(), None
 
 
+def _captioner(name, **options):
+    tokenizer = make_tokenizer("word", LINES * 3, vocab_size=80)
+    encoder = {"image_size": 8, "widths": (6, 8), "blocks": 1}
+    sizes = {"vocab_size": tokenizer.vocab_size, "encoder": "resnet", "encoder_options": encoder, "d_embedding": 10}
+    made = stored(name, "captioning", {**sizes, "d_hidden": 12, **options}, {"image": IMAGE}, tokenizer)
+    return make_pipeline(made), _picture(), "the cat sat on the mat"
+
+
 def _bits(**options):
     sizes = {"d_input": 5, "d_output": 3, "d_controller": 10, "n_rows": 12, "d_row": 6, **options}
     return make_pipeline(stored("ntm", "bits", sizes, {"kind": "copy", "bits": 3})), "101 001 110", None
@@ -105,6 +113,9 @@ MAKERS = {
     "vit": lambda: _image("vit", **SIZES, patch_size=2, d_ff=40),
     "resnet": lambda: _image("resnet", widths=(6, 8), blocks=1),
     "efficientnet_lite": lambda: _image("efficientnet_lite", stages=((1, 3, 1, 1, 5), (2, 5, 2, 2, 7)), d_model=9),
+    "show_tell": lambda: _captioner("show_tell"),
+    "show_attend_tell": lambda: _captioner("show_attend_tell", d_memory=14, d_attention=9),
+    "show_attend_tell-hard": lambda: _captioner("show_attend_tell", attention="hard", d_memory=14, score="general"),
     "elmo": lambda: (_words("elmo", "bidirectional_lm", **SPELLING), "the cat sat on a zebra", None),
     "elmo-classes": lambda: (
         _words("elmo", "classification", head="classes", n_labels=3, d_task=7, frozen=True, **SPELLING),

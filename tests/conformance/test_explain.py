@@ -21,12 +21,13 @@ QUICK = {
 }
 ALIGNED = ("seq2seq", "seq2seq-luong-lstm", "seq2seq-none")
 ELMO = ("elmo", "elmo-classes")
-IMAGES = ("vit", "resnet", "efficientnet_lite")
+ATTENDERS = ("show_attend_tell", "show_attend_tell-hard")
+IMAGES = ("vit", "resnet", "efficientnet_lite", "show_tell", *ATTENDERS)
 BAGS = ("bow", "bow-deep", "bow-lexicon", "dan-classes")
 NO_ATTENTION = (
     *("seq2seq-none", "ngram", *BAGS, "dan", "window_lm", "rnn", "rnn-classes", "han-mean", "ntm-none"),
     *ELMO,
-    *("resnet", "efficientnet_lite"),
+    *("resnet", "efficientnet_lite", "show_tell"),
 )
 MACHINES = ("ntm", "ntm-heads", "ntm-none")
 CANNOT = {
@@ -34,7 +35,7 @@ CANNOT = {
         *("bert-none", "bert-sentence", "ngram", *MACHINES, *ELMO),
         *(name for name in BAGS if name.startswith("bow")),
     ),
-    "rollout": (*ALIGNED, *NO_ATTENTION, *MACHINES, "lstmn", "lstmn-classes", "han"),
+    "rollout": (*ALIGNED, *NO_ATTENTION, *MACHINES, "lstmn", "lstmn-classes", "han", *ATTENDERS),
     "maps": NO_ATTENTION,
     "effective": NO_ATTENTION,
     "ablate": NO_ATTENTION,
