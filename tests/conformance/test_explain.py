@@ -45,6 +45,7 @@ CANNOT = {
     "memory": tuple(name for name in MAKERS if name not in ("ntm", "ntm-heads")),
     "orders": tuple(name for name in MAKERS if name != "ngram"),
     "words": ("ngram", "bert-none", *IMAGES),
+    "photo": tuple(name for name in MAKERS if name not in ("vit", *ATTENDERS)),
     "document": tuple(name for name in MAKERS if name != "han"),
 }
 ON_TRACES = [name for name in explaining.method_names() if find_method(name).looks_at == "trace"]
