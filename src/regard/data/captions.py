@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -81,12 +82,17 @@ def _entry(line: str, path: Path, number: int) -> tuple[str, list[str], str | No
 class CaptionRows:
     """A row for each caption: `target` bos + ids + eos [B,T] with its mask, and what the model sees of the image."""
 
-    def __init__(self, captioned: Sequence[Captioned], images: ImageTensors, tokenizer: Tokenizer) -> None:
-        self.captioned, self.images, self._pad = captioned, images, tokenizer.pad
+    def __init__(self, captioned: Sequence[Captioned], see: Callable[[], ImageTensors], tokenizer: Tokenizer) -> None:
+        self.captioned, self._see, self._pad = captioned, see, tokenizer.pad
         texts = [text for entry in captioned for text in entry.captions]
         self.image_of = [place for place, entry in enumerate(captioned) for _ in entry.captions]
         self._ids = [[tokenizer.bos, *row, tokenizer.eos] for row in tokenizer.encode_batch(texts)]
         self.lengths: Ints = np.array([len(row) for row in self._ids], dtype=np.int64)
+
+    @cached_property
+    def images(self) -> ImageTensors:
+        """What the model sees; features are computed here, if nobody has done so before."""
+        return self._see()
 
     def tensors(self, rows: Sequence[int], versions: Sequence[int] | None = None) -> dict[str, Tensor]:
         """`versions` says which of an image's versions each row shows; without it, the image as it is."""

@@ -26,19 +26,26 @@ class Pictures:
     def open(self, name: str) -> Image.Image:
         """The picture with this name; the error for a bad one names it."""
         if self.place.is_dir():
-            path = self.place / name
-            if ".." in Path(name).parts or Path(name).is_absolute():
-                raise DataError(f"{name} is outside its folder", got=str(path), remedy="Give names inside it.")
-            if not path.is_file():
-                raise DataError(f"{self.place} has no picture {name}", remedy="Check data.images and the captions.")
-            return open_image(path)
+            return open_image(self._path(name))
         file = _Named(self._read(name))
         file.name = f"{self.place}:{name}"
         return open_image(file)
 
     def files(self, names: Iterable[str]) -> list[Path]:
-        """The files that these pictures are read from."""
-        return [self.place / name for name in names] if self.place.is_dir() else [self.place]
+        """The files that these pictures are read from; all of them exist."""
+        if self.place.is_dir():
+            return [self._path(name) for name in names]
+        if not self.place.is_file():
+            raise DataError(f"there are no pictures at {self.place}", expected="a folder, or a tar archive")
+        return [self.place]
+
+    def _path(self, name: str) -> Path:
+        path = self.place / name
+        if ".." in Path(name).parts or Path(name).is_absolute():
+            raise DataError(f"{name} is outside its folder", got=str(path), remedy="Give names inside it.")
+        if not path.is_file():
+            raise DataError(f"{self.place} has no picture {name}", remedy="Check data.images and the captions.")
+        return path
 
     def _read(self, name: str) -> bytes:
         if name not in self._members:

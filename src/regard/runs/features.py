@@ -27,6 +27,7 @@ from regard.data.pictures import Pictures
 from regard.runs.setup import Say
 
 _TOGETHER = 16
+_HEAD = ("n_labels", "dropout")  # what features do not depend on
 _TELL_AFTER = 30.0  # seconds between lines about progress
 
 
@@ -48,7 +49,7 @@ def key_of(pictures: Pictures, names: Sequence[str], encoder: Any, form: ImageFo
     """The SHA-256 sum of all that features depend on."""
     facts = {
         "encoder": type(encoder).__name__,
-        "config": encoder.config.model_dump(mode="json"),
+        "config": encoder.config.model_dump(mode="json", exclude=set(_HEAD)),
         "weights": weights_digest(encoder),
         "form": form.model_dump(mode="json"),
         "names": list(names),
@@ -59,9 +60,11 @@ def key_of(pictures: Pictures, names: Sequence[str], encoder: Any, form: ImageFo
 
 
 def weights_digest(module: nn.Module) -> str:
-    """The SHA-256 sum of a module's tensors, with their names."""
+    """The SHA-256 sum of an encoder's tensors, with their names; those of its classifier do not matter."""
     total = hashlib.sha256()
     for name, tensor in sorted(module.state_dict().items()):
+        if name.startswith("classifier."):
+            continue
         total.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
         total.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()

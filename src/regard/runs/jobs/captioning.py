@@ -99,10 +99,13 @@ class CaptioningJob(Setup):
         train = self._rows(self.data.train, say, flip=self.data.flip)
         say(f"train: {len(train.captioned):,} images, {len(train.lengths):,} captions")
         self._held_out = None if self.data.validation is None else self._rows(self.data.validation, say, flip=False)
+        if self.start is None:  # an evaluation needs no features of the training images
+            for rows in filter(None, (train, self._held_out)):
+                _ = rows.images
         return train, self._held_out
 
     def batches(self, examples: CaptionRows, *, shuffle: bool) -> CaptionBatches:
-        training = self.recipe.training
+        training, _ = self.recipe.training, examples.images
         return CaptionBatches(
             examples,
             tokens_per_batch=training.tokens_per_batch,
@@ -160,7 +163,8 @@ class CaptioningJob(Setup):
     def _rows(self, files: CaptionFiles, say: Say, *, flip: bool) -> CaptionRows:
         assert self.tokenizer is not None
         captioned = self._captioned(files)
-        return CaptionRows(captioned, self._images(files.pictures(), captioned, say, flip), self.tokenizer)
+        see = partial(self._images, files.pictures(), captioned, say, flip)
+        return CaptionRows(captioned, see, self.tokenizer)
 
     def _images(self, pictures: Pictures, captioned: list[Captioned], say: Say, flip: bool) -> ImageTensors:
         names = [entry.image for entry in captioned]
