@@ -27,9 +27,11 @@ SMALL = {
     "ntm": {"d_input": 6, "d_output": 4, "d_controller": 10, "n_rows": 9, "d_row": 5},
     "vit": {"image_size": 8, "patch_size": 4, "d_model": 24, "n_layers": 2, "n_heads": 3, "d_ff": 40},
     "resnet": {"image_size": 8, "widths": (6, 8), "blocks": 1},
+    "fourier": {"n_frequencies": 6, "d_hidden": 10, "n_layers": 2},
     "efficientnet_lite": {"image_size": 8, "d_stem": 6, "stages": ((1, 3, 1, 1, 5), (2, 5, 2, 2, 7)), "d_model": 9},
 }
 IMAGE_MODELS = ("vit", "resnet", "efficientnet_lite")
+WITHOUT_TOKENS = (*IMAGE_MODELS, "fourier")
 POSITIONS = lookup.names("regard.attention.positions")
 LANGUAGE_MODELS = [
     *(("gpt2", {"position": position}) for position in POSITIONS),
@@ -92,6 +94,7 @@ OTHER_MODELS = [
     ("vit", {"n_labels": 3, "distilled": True, "teacher": True}),
     ("resnet", {}),
     ("resnet", {"n_labels": 3, "stem": "large", "dropout": 0.1}),
+    *(("fourier", {"features": features}) for features in ("plain", "basic", "positional", "gaussian")),
     ("efficientnet_lite", {"n_labels": 0}),
     ("efficientnet_lite", {"n_labels": 3}),
 ]
@@ -127,6 +130,8 @@ def inputs(name, lengths=(5, 3, 8), *, left=False):
     generator = torch.Generator().manual_seed(1)
     if name in IMAGE_MODELS:
         return {"pixel_values": torch.randn(len(lengths), 3, 8, 8, generator=generator)}
+    if name == "fourier":
+        return {"points": torch.rand(len(lengths), 2, generator=generator)}
     if name == "ntm":
         return {"bits": torch.randint(2, (len(lengths), max(lengths), 6), generator=generator).float()}
     ids, mask = (
@@ -183,11 +188,11 @@ def test_the_rest_of_the_batch_changes_nothing(name, options):
         together = numbers(model(**some))
         for row, length in enumerate(lengths):
             cut = {
-                key: value[row : row + 1] if name in IMAGE_MODELS else value[row : row + 1, :length]
+                key: value[row : row + 1] if name in WITHOUT_TOKENS else value[row : row + 1, :length]
                 for key, value in some.items()
             }
             for whole, other in zip(together, numbers(model(**cut)), strict=True):
-                tokens = name not in IMAGE_MODELS and whole.dim() >= 3
+                tokens = name not in WITHOUT_TOKENS and whole.dim() >= 3
                 wanted = whole[row : row + 1, :length] if tokens else whole[row : row + 1]
                 torch.testing.assert_close(wanted, other, atol=1e-5, rtol=1e-5)
 
