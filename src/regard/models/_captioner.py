@@ -16,9 +16,12 @@ from torch import Tensor, nn
 
 from regard.core.config import Config
 from regard.core.errors import ConfigError, ShapeError
+from regard.core.lookup import find, names
 from regard.core.state import State
 from regard.models import config_of, make_model
 from regard.models._image_encoder import ImageEncoder
+
+_MODELS = "regard.models"
 
 
 class CaptionerConfig(Config):
@@ -56,9 +59,11 @@ class Captioner(nn.Module):
 
     def _add_encoder(self, config: CaptionerConfig) -> None:
         self.config = config
+        if not issubclass(find(_MODELS, config.encoder), ImageEncoder):
+            expected = ", ".join(name for name in names(_MODELS) if issubclass(find(_MODELS, name), ImageEncoder))
+            raise ConfigError("the encoder gives no grid of features", got=config.encoder, expected=expected)
         made = make_model(config.encoder, config_of(config.encoder, {**config.encoder_options, "n_labels": 0}))
-        if not isinstance(made, ImageEncoder):
-            raise ConfigError("the encoder gives no grid of features", got=config.encoder, expected="resnet, …")
+        assert isinstance(made, ImageEncoder)
         self.encoder = made.requires_grad_(not config.frozen)
 
     def train(self, mode: bool = True) -> Self:
