@@ -25,8 +25,8 @@ from regard.views.result import Curves, Result
 ROOT = Path(__file__).parents[1]
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {"features": "plain"},
-    "positional": {"features": "positional", "scale": 48.0},
-    "gaussian": {"features": "gaussian", "scale": 8.0},
+    "positional": {"features": "positional", "scale": 24.0},
+    "gaussian": {"features": "gaussian", "scale": 4.0},
 }
 
 
@@ -96,7 +96,7 @@ def frequency_figure(logs: dict[str, list[dict[str, Any]]], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--size", type=int, default=96)
-    parser.add_argument("--stops", type=int, nargs="+", default=[25, 100, 400])
+    parser.add_argument("--stops", type=int, nargs="+", default=[25, 100, 500])
     options = parser.parse_args()
     rows, seconds = [], 0.0
     for number, (name, path) in enumerate(pictures().items()):
@@ -129,8 +129,8 @@ Written by `python benchmarks/fourier_features.py` (AMD EPYC, one thread of a sh
 
 A network x, y → red, green, blue with three hidden layers of 128 units, {steps} updates on a quarter of the pixels of a
 picture of {size} × {size}; PSNR in dB on the other three quarters. Inputs: the two coordinates themselves; sines and
-cosines of each axis (64 frequencies from 1 to 48 turns); 128 random directions with frequencies from N(0, 8²). Tancik et
-al. (2020) report 19.3 for plain coordinates and 25.6 for Gaussian features, on other pictures of 512 × 512 and with
+cosines of each axis (64 frequencies from 1 to 24 turns); 128 random directions with frequencies from N(0, 4²). Tancik
+et al. (2020) report 19.3 for plain coordinates and 25.6 for Gaussian features, on other pictures of 512 × 512 and with
 larger networks.
 
 | picture | plain | positional | Gaussian |
@@ -141,8 +141,8 @@ larger networks.
 ![The fit after some updates, for each kind of inputs](images/fourier_fits.png)
 
 What is missing, by frequency, over the updates, for plain coordinates and for Gaussian features. The last panel is what
-they share with a Transformer: its positions are sines and cosines of one coordinate, the position, whose frequencies are
-a geometric series, as those of positional features are. Both turn a number that a network cannot resolve into many that
+they share with a Transformer: its positions are sines and cosines of one coordinate, the position, with frequencies in
+a geometric series, as positional features have. Both turn a number that a network cannot resolve into many that
 it can; the scale decides how fine.
 
 ![Error by frequency over updates; the frequencies of positions](images/fourier_frequencies.svg)
