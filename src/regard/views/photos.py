@@ -31,6 +31,7 @@ Pixels = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 _DARK = 0.22  # what is left of the picture where the map is zero
 _SIDE, _GAP, _ACROSS = 224, 14, 4  # pixels of a copy on a figure, between copies, and copies in a row
+_LEAST = 7  # lines of a copy in the terminal
 _SHADES = " ░▒▓█"
 
 
@@ -118,11 +119,12 @@ def draw_photo(axes: Axes, panel: Photo) -> None:
 
 
 def photo_lines(panel: Photo, width: int) -> list[Text]:
-    """For the terminal: two characters a cell, coloured as the picture, shaded as the map; copies side by side."""
+    """For the terminal: twice as many characters as lines, coloured as the picture, shaded as the map."""
     if not panel.maps:
         return []
     rows, columns = np.asarray(panel.maps[0]).shape
-    wide = 2 * columns
+    larger = -(-_LEAST // rows)  # a small map gets several lines a cell, or nothing could be seen
+    rows, wide = rows * larger, 2 * columns * larger
     small = np.asarray(Image.fromarray(panel.picture).resize((wide, rows), Image.Resampling.BOX))
     fit, lines = max(1, width // (wide + 2)), list[Text]()
     for start in range(0, len(panel.maps), fit):
