@@ -58,12 +58,23 @@ def _words(name, task, **options):
     return make_pipeline(stored(name, task, options, {"labels": ["x", "y", "z"]}, tokenizer))
 
 
-def _image():
+def _picture():
     generator = torch.Generator().manual_seed(3)
-    pixels = torch.randint(0, 256, (8, 8, 3), generator=generator, dtype=torch.uint8)
-    sizes = {**SIZES, "image_size": 8, "patch_size": 2, "d_ff": 40, "n_labels": 3}
+    return Image.fromarray(torch.randint(0, 256, (8, 8, 3), generator=generator, dtype=torch.uint8).numpy())
+
+
+def _image(name, **options):
     extra = {"image": IMAGE, "labels": ["a", "b", "c"]}
-    return make_pipeline(stored("vit", "image_classification", sizes, extra)), Image.fromarray(pixels.numpy()), None
+    sizes = {"image_size": 8, "n_labels": 3, **options}
+    return make_pipeline(stored(name, "image_classification", sizes, extra)), _picture(), None
+
+
+def _captioner(name, **options):
+    tokenizer = make_tokenizer("word", LINES * 3, vocab_size=80)
+    encoder = {"image_size": 8, "widths": (6, 8), "blocks": 1}
+    sizes = {"vocab_size": tokenizer.vocab_size, "encoder": "resnet", "encoder_options": encoder, "d_embedding": 10}
+    made = stored(name, "captioning", {**sizes, "d_hidden": 12, **options}, {"image": IMAGE}, tokenizer)
+    return make_pipeline(made), _picture(), "the cat sat on the mat"
 
 
 def _bits(**options):
@@ -101,7 +112,12 @@ MAKERS = {
     "gpt2-alibi": lambda: _writer("gpt2", position="alibi"),
     "llama": lambda: _writer("llama", n_heads=6, n_kv_heads=2, d_ff=40),
     "gpt2-classes": lambda: (_judge("gpt2"), TEXT, None),
-    "vit": _image,
+    "vit": lambda: _image("vit", **SIZES, patch_size=2, d_ff=40),
+    "resnet": lambda: _image("resnet", widths=(6, 8), blocks=1),
+    "efficientnet_lite": lambda: _image("efficientnet_lite", stages=((1, 3, 1, 1, 5), (2, 5, 2, 2, 7)), d_model=9),
+    "show_tell": lambda: _captioner("show_tell"),
+    "show_attend_tell": lambda: _captioner("show_attend_tell", d_memory=14, d_attention=9),
+    "show_attend_tell-hard": lambda: _captioner("show_attend_tell", attention="hard", d_memory=14, score="general"),
     "elmo": lambda: (_words("elmo", "bidirectional_lm", **SPELLING), "the cat sat on a zebra", None),
     "elmo-classes": lambda: (
         _words("elmo", "classification", head="classes", n_labels=3, d_task=7, frozen=True, **SPELLING),

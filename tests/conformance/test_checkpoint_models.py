@@ -26,7 +26,12 @@ SMALL = {
     "elmo": {"vocab_size": 23, "filters": ((1, 5), (3, 6)), "d_projection": 6, "d_hidden": 8, "d_task": 7},
     "ntm": {"d_input": 6, "d_output": 4, "d_controller": 10, "n_rows": 9, "d_row": 5},
     "vit": {"image_size": 8, "patch_size": 4, "d_model": 24, "n_layers": 2, "n_heads": 3, "d_ff": 40},
+    "resnet": {"image_size": 8, "widths": (6, 8), "blocks": 1},
+    "fourier": {"n_frequencies": 6, "d_hidden": 10, "n_layers": 2},
+    "efficientnet_lite": {"image_size": 8, "d_stem": 6, "stages": ((1, 3, 1, 1, 5), (2, 5, 2, 2, 7)), "d_model": 9},
 }
+IMAGE_MODELS = ("vit", "resnet", "efficientnet_lite")
+WITHOUT_TOKENS = (*IMAGE_MODELS, "fourier")
 POSITIONS = lookup.names("regard.attention.positions")
 LANGUAGE_MODELS = [
     *(("gpt2", {"position": position}) for position in POSITIONS),
@@ -87,6 +92,11 @@ OTHER_MODELS = [
     ("vit", {"n_labels": 3, "bias": False}),
     ("vit", {"n_labels": 3, "distilled": True}),
     ("vit", {"n_labels": 3, "distilled": True, "teacher": True}),
+    ("resnet", {}),
+    ("resnet", {"n_labels": 3, "stem": "large", "dropout": 0.1}),
+    *(("fourier", {"features": features}) for features in ("plain", "basic", "positional", "gaussian")),
+    ("efficientnet_lite", {"n_labels": 0}),
+    ("efficientnet_lite", {"n_labels": 3}),
 ]
 
 
@@ -118,8 +128,10 @@ def make(name, options):
 
 def inputs(name, lengths=(5, 3, 8), *, left=False):
     generator = torch.Generator().manual_seed(1)
-    if name == "vit":
+    if name in IMAGE_MODELS:
         return {"pixel_values": torch.randn(len(lengths), 3, 8, 8, generator=generator)}
+    if name == "fourier":
+        return {"points": torch.rand(len(lengths), 2, generator=generator)}
     if name == "ntm":
         return {"bits": torch.randint(2, (len(lengths), max(lengths), 6), generator=generator).float()}
     ids, mask = (
@@ -176,11 +188,12 @@ def test_the_rest_of_the_batch_changes_nothing(name, options):
         together = numbers(model(**some))
         for row, length in enumerate(lengths):
             cut = {
-                key: value[row : row + 1] if name == "vit" else value[row : row + 1, :length]
+                key: value[row : row + 1] if name in WITHOUT_TOKENS else value[row : row + 1, :length]
                 for key, value in some.items()
             }
             for whole, other in zip(together, numbers(model(**cut)), strict=True):
-                wanted = whole[row : row + 1, :length] if name != "vit" and whole.dim() >= 3 else whole[row : row + 1]
+                tokens = name not in WITHOUT_TOKENS and whole.dim() >= 3
+                wanted = whole[row : row + 1, :length] if tokens else whole[row : row + 1]
                 torch.testing.assert_close(wanted, other, atol=1e-5, rtol=1e-5)
 
 
@@ -268,33 +281,3 @@ def test_learned_positions_end_with_a_clear_error(name):
 def test_the_longest_input_follows_from_the_configuration(name, options, longest):
     model = make(name, options)
     assert model.longest == type(model).longest_of(model.config) == longest
-
-
-@pytest.mark.parametrize("scaling", ["none", "linear", "ntk", "llama3", "yarn"])
-def test_rotary_positions_go_on_past_the_trained_length(scaling):
-    model = make("llama", {"scaling": scaling, "factor": 2.0}).eval()
-    assert model(**inputs("llama", (40,))).logits.isfinite().all()
-
-
-def test_scaling_changes_long_inputs_as_it_says():
-    """Linear scaling by 2 reads position 2p as position p; NTK leaves the fastest pair as it was."""
-    plain, linear, ntk = (
-        make("llama", {"scaling": kind, "factor": 2.0}).position for kind in ("none", "linear", "ntk")
-    )
-    x = torch.randn(1, 1, 4, 4)
-    even = torch.arange(0, 8, 2)
-    torch.testing.assert_close(linear.rotate(x, even), plain.rotate(x, even // 2))
-    assert ntk.frequencies()[0] == plain.frequencies()[0]
-    torch.testing.assert_close(ntk.frequencies()[-1], plain.frequencies()[-1] / 2)
-
-
-@pytest.mark.parametrize("scaling", ["llama3", "yarn"])
-def test_scaling_by_turns_keeps_the_fast_and_stretches_the_slow(scaling):
-    wide = {"d_head": 32, "trained_len": 1000, "many_turns": 32.0}
-    plain, scaled = (make("llama", {**wide, "scaling": kind, "factor": 4.0}).position for kind in ("none", scaling))
-    ratio = scaled.frequencies() / plain.frequencies()
-    turns = 1000 * plain.frequencies() / (2 * torch.pi)
-    torch.testing.assert_close(ratio[turns > 60], torch.ones(int((turns > 60).sum()), dtype=ratio.dtype))
-    torch.testing.assert_close(ratio[turns < 0.3], torch.full((int((turns < 0.3).sum()),), 0.25, dtype=ratio.dtype))
-    assert (ratio.diff() <= 0).all()
-    assert ((ratio > 0.25) & (ratio < 1)).any()

@@ -6,9 +6,11 @@ but equally good: those are counted.
 
 import random
 import time
+from dataclasses import replace
 
 import pytest
 import torch
+from tests.conformance.test_captioners import SMALL as CAPTIONERS
 from tests.conformance.test_checkpoint_models import SMALL as READERS
 from tests.conformance.test_models import SMALL as TRANSLATORS
 from tests.conformance.test_models import VOCAB
@@ -49,13 +51,16 @@ WRITERS = [
     ("lstmn", {"span": 5}),
     ("lstmn_seq2seq", {"fusion": "deep", "n_layers": 2}),
     ("lstmn_seq2seq", {"fusion": "shallow"}),
+    ("show_tell", {}),
+    ("show_attend_tell", {}),
+    ("show_attend_tell", {"attention": "hard", "score": "general"}),
 ]
 IDS = [f"{name}-{'-'.join(map(str, options.values()))}" for name, options in WRITERS]
 
 
 def make(name: str, options: dict, dtype: torch.dtype) -> torch.nn.Module:
     torch.manual_seed(3)
-    base = {**VOCAB, **TRANSLATORS[name]} if name in TRANSLATORS else READERS[name]
+    base = {**VOCAB, **TRANSLATORS[name]} if name in TRANSLATORS else {**READERS, **CAPTIONERS}[name]
     model = make_model(name, config_of(name, {**base, **options}))
     if name == "ngram":
         fit_on_ids(model, torch.randint(EOS, 23, (400,), generator=torch.Generator().manual_seed(7)).tolist())
@@ -71,10 +76,18 @@ def make_requests(name: str, vocab: int, count: int, dice: random.Random) -> lis
     for number in range(count):
         source = torch.tensor([dice.randrange(3, vocab) for _ in range(dice.randint(1, 9))] + [EOS])
         inputs = {"source": source, "source_mask": torch.ones(len(source), dtype=torch.bool)}
+        if name in CAPTIONERS:
+            inputs = {"features": torch.randn(6, 8, generator=torch.Generator().manual_seed(number))}
         prefix = [dice.randrange(3, vocab) for _ in range(dice.choice([0, 0, 1, 3, 7]))]
         search = Search(**dice.choice(SEARCHES), max_length=len(prefix) + dice.randint(5, 12))
-        requests.append(Request(search, BOS, prefix, inputs if name in TRANSLATORS else {}, number=number))
+        reads = name in TRANSLATORS or name in CAPTIONERS
+        requests.append(Request(search, BOS, prefix, inputs if reads else {}, number=number))
     return requests
+
+
+def _in_float64(request: Request) -> Request:
+    inputs = {key: x.double() if x.is_floating_point() else x for key, x in request.inputs.items()}
+    return replace(request, inputs=inputs)
 
 
 def alone(model, request: Request) -> list:
@@ -108,7 +121,7 @@ def in_company(model, requests, dice: random.Random) -> tuple[dict[int, list], d
 @pytest.mark.parametrize(("name", "options"), WRITERS, ids=IDS)
 def test_company_changes_no_token_in_float64(name, options):
     model, dice = make(name, options, torch.float64), random.Random(f"{name} {options}")
-    requests = make_requests(name, model.vocab_size, 40, dice)
+    requests = [_in_float64(request) for request in make_requests(name, model.vocab_size, 40, dice)]
     results, streamed, cancelled = in_company(model, requests, dice)
     assert cancelled
     assert results.keys() | cancelled == set(range(40))

@@ -30,10 +30,8 @@ needs_kernels = pytest.mark.skipif(isinstance(kernels(), Missing), reason="no C 
 def test_float32_gives_the_tokens_of_plain(name, options):
     model, dice = make(name, options, torch.float32), random.Random(f"{name} {options} engine")
     choice = choose(model, "float32")
-    plain = (
-        name in ("seq2seq", "ngram", "window_lm", "dan", "rnn", "lstmn", "lstmn_seq2seq")
-        or options.get("position") in PLAIN
-    )
+    recurrent = ("seq2seq", "rnn", "lstmn", "lstmn_seq2seq", "show_tell", "show_attend_tell")
+    plain = name in (*recurrent, "ngram", "window_lm", "dan") or options.get("position") in PLAIN
     assert choice.engine == ("plain" if plain else "float32"), choice.reason
     requests = make_requests(name, model.vocab_size, 40, dice)
     results, _, _ = in_company(choice.model, requests, dice)

@@ -22,6 +22,8 @@ QUICK = {
 ALIGNED = ("seq2seq", "seq2seq-luong-lstm", "seq2seq-none")
 FUSED = ("lstmn_seq2seq", "lstmn_seq2seq-shallow")
 ELMO = ("elmo", "elmo-classes")
+ATTENDERS = ("show_attend_tell", "show_attend_tell-hard")
+IMAGES = ("vit", "resnet", "efficientnet_lite", "show_tell", *ATTENDERS)
 BAGS = ("bow", "bow-deep", "bow-lexicon", "dan-classes")
 NO_ATTENTION = (
     *(
@@ -37,6 +39,7 @@ NO_ATTENTION = (
         "ntm-none",
     ),
     *ELMO,
+    *("resnet", "efficientnet_lite", "show_tell"),
 )
 MACHINES = ("ntm", "ntm-heads", "ntm-none")
 CANNOT = {
@@ -44,7 +47,7 @@ CANNOT = {
         *("bert-none", "bert-sentence", "ngram", *MACHINES, *ELMO),
         *(name for name in BAGS if name.startswith("bow")),
     ),
-    "rollout": (*ALIGNED, *NO_ATTENTION, *MACHINES, "lstmn", "lstmn-classes", *FUSED, "han"),
+    "rollout": (*ALIGNED, *NO_ATTENTION, *MACHINES, "lstmn", "lstmn-classes", *FUSED, "han", *ATTENDERS),
     "maps": NO_ATTENTION,
     "effective": NO_ATTENTION,
     "ablate": NO_ATTENTION,
@@ -53,15 +56,17 @@ CANNOT = {
     "gradients": ("ngram", *BAGS),  # one state for the whole text has no distance to its words
     "memory": tuple(name for name in MAKERS if name not in ("ntm", "ntm-heads")),
     "orders": tuple(name for name in MAKERS if name != "ngram"),
-    "words": ("ngram", "bert-none", "vit"),
+    "words": ("ngram", "bert-none", *IMAGES),
+    "photo": tuple(name for name in MAKERS if name not in ("vit", *ATTENDERS)),
     "document": tuple(name for name in MAKERS if name != "han"),
 }
 ON_TRACES = [name for name in explaining.method_names() if find_method(name).looks_at == "trace"]
 
 
 def test_every_model_is_covered():
-    # Word vectors read no text, so there is nothing to look into while they run.
-    assert {name.split("-")[0] for name in MAKERS} == set(lookup.names("regard.models")) - set(WORD_VECTORS)
+    # Word vectors and coordinate networks read no text or image, so there is nothing to look into while they run.
+    others = {*WORD_VECTORS, "fourier"}
+    assert {name.split("-")[0] for name in MAKERS} == set(lookup.names("regard.models")) - others
 
 
 def test_every_method_says_what_it_does():
@@ -152,7 +157,7 @@ def test_a_trace_is_one_file(name, tmp_path):
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_batch_gives_what_each_row_gives_alone(name):
     model, text, target = made(name)
-    if name == "vit":
+    if name in IMAGES:
         pytest.skip("images are all of one size")
     longer = f"{text} {text}" if "MASK" not in text else "the old dog [MASK] to the house and the cat"
     targets = None if target is None else [target, f"{target} {target}"]

@@ -44,7 +44,7 @@ def recipe(tmp_path):
     (tmp_path / "captions.tsv").write_text("".join(lines))
     data = {"images": str(tmp_path), "train": str(tmp_path / "captions.tsv")}
     return {
-        "task": "captioning",
+        "task": "naming",
         "data": {**data, "validation": data["train"]},
         "training": {"max_steps": 150, "lr": 5e-3, "warmup": 10, "tokens_per_batch": 128, "validate_every": 75,
                      "metric": "exact_text", "label_smoothing": 0.0},
@@ -73,5 +73,5 @@ def test_it_says_what_it_can_do(added, recipe, tmp_path):
 
 
 def test_its_cost():
-    files = [ADDED / room / "captioning.py" for room in ("tasks", "jobs", "pipelines")]
+    files = [ADDED / room / "naming.py" for room in ("tasks", "jobs", "pipelines")]
     assert sum(len(path.read_text().splitlines()) for path in files) <= 120

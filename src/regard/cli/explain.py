@@ -3,7 +3,7 @@
 regard explain MODEL "text" ["target"]                       attention maps in the terminal
 regard explain MODEL "text" --method effective --out x.html  raw beside effective attention, as one page
 regard explain MODEL "text" --out x.trace                    store the whole run, for later: regard explain x.trace
-regard explain MODEL picture.png                             a Vision Transformer
+regard explain MODEL picture.png                             a Vision Transformer, or a captioner: a picture a word
 regard explain --methods                                     all methods with their options
 """
 
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_kind(model: Any, texts: Any, target: Any) -> None:
     """Refuse the name of a file in place of a text, which would be explained as a text."""
     if "image" in model.accepts:
-        if target is not None:
+        if target is not None and "image + text" not in model.accepts:
             raise UsageError("an image has no target", got=target, remedy="Give one image; --file takes several.")
     elif isinstance(texts, str) and len(texts) < 256 and Path(texts).suffix and Path(texts).is_file():
         image = is_image(texts)

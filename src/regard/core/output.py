@@ -18,7 +18,7 @@ class Output:
     holds all logits at once. They are computed in the mode (with or without gradients) that the model ran in.
     """
 
-    __slots__ = ("_logits", "_mode", "hidden", "log_prob", "pair_logits", "pooled", "state")
+    __slots__ = ("_logits", "_mode", "hidden", "log_prob", "pair_logits", "penalty", "pooled", "state")
 
     def __init__(
         self,
@@ -28,6 +28,7 @@ class Output:
         pair_logits: Tensor | None = None,
         log_prob: Tensor | None = None,
         state: Mapping[str, Tensor] | None = None,
+        penalty: Tensor | None = None,
     ) -> None:
         self.hidden = hidden
         self._logits = logits
@@ -40,6 +41,8 @@ class Output:
         """log p of the sampled choices (hard attention, actions); None if nothing was sampled."""
         self.state = state
         """A recurrent model's state after the input, from which a later call can go on."""
+        self.penalty = penalty
+        """What the model itself adds to the loss of each row [B] in training; None: nothing."""
 
     @property
     def logits(self) -> Tensor | None:

@@ -26,7 +26,7 @@ from regard.core.weights import replacing
 META = "meta.json"
 REMEDY = "Prepare the data again: remove this folder."
 _VERSION = 1
-_TYPES = ("|u1", "<u2", "<i4", "<i8", "<f4")
+_TYPES = ("|u1", "<u2", "<i4", "<i8", "<f2", "<f4")
 Array = NDArray[Any]
 
 

@@ -51,6 +51,14 @@ class ImageForm(ImageSettings):
         scaled = pixels.float() / 255 if self.scale is None else (pixels.double() * self.scale).float()
         return (scaled - mean) / std
 
+    def pictures(self, pixel_values: Tensor) -> list[Pixels]:
+        """Images [H,W,3] that show what the model reads: `tensor`, the other way round."""
+        mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.std))
+        scale = 255.0 if self.scale is None else 1 / self.scale
+        shown = ((pixel_values * std + mean) * scale).round().clamp(0, 255).to(torch.uint8)
+        coloured = shown.expand(-1, 3, -1, -1) if shown.shape[1] == 1 else shown
+        return [image.permute(1, 2, 0).numpy() for image in coloured]
+
     def pixel_values(self, images: Sequence[str | Path | Image.Image]) -> Tensor:
         """`pixel_values` [B,C,H,W] of image files or open images."""
         opened = [upright(image) if isinstance(image, Image.Image) else open_image(image) for image in images]
@@ -59,7 +67,7 @@ class ImageForm(ImageSettings):
 
 def open_image(path: str | Path | IO[bytes]) -> Image.Image:
     """Read the image in a file, upright; the error for a bad file names it."""
-    name = path if isinstance(path, (str, Path)) else "the image"
+    name = path if isinstance(path, (str, Path)) else getattr(path, "name", "the image")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about odd metadata, which is not used

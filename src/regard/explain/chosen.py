@@ -102,6 +102,8 @@ def _answer(trace: Trace, row: int) -> list[str]:
     given: dict[str, Any] = trace.output
     if "translations" in given:
         return [f"{'The translation' if given.get('decoded') else 'The target'}: {given['translations'][row]}"]
+    if "captions" in given:
+        return [f"{'The caption' if given.get('decoded') else 'The given caption'}: {given['captions'][row]}"]
     if "next" in given:
         return [f"The most likely next tokens: {_ranked(given['next'][row])}."]
     if "classes" in given:

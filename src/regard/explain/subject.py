@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.core.errors import UsageError
@@ -40,6 +42,8 @@ class Subject:
     """Makes the same model with new random weights, by seed."""
     texts: Sequence[str] = ()
     """Each row's text before it became tokens, for titles; None for images, or if not known."""
+    pictures: Sequence[NDArray[np.uint8]] = ()
+    """Each row's image as the model sees it [H,W,3]; empty without images."""
 
     @property
     def rows(self) -> int:
@@ -54,7 +58,8 @@ class Subject:
         sides = {side: [labels[row]] * copies for side, labels in self.sides.items()}
         inputs, goal, ids = repeat(self.inputs), repeat(self.goal), repeat(self.ids)
         texts = [self.texts[row]] * copies if self.texts else ()
-        return replace(self, inputs=inputs, goal=goal, ids=ids, sides=sides, texts=texts)
+        pictures = [self.pictures[row]] * copies if self.pictures else ()
+        return replace(self, inputs=inputs, goal=goal, ids=ids, sides=sides, texts=texts, pictures=pictures)
 
     def scores(self) -> Tensor:
         """Run the model and return its answer's score [B]."""

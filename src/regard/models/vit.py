@@ -118,9 +118,18 @@ class Vit(nn.Module):
             x = block(x)
         return self.norm(x)
 
+    def grid_of(self, height: int, width: int) -> tuple[int, int]:
+        """Rows and columns of patches for images of this size."""
+        return height // self.config.patch_size, width // self.config.patch_size
+
+    @property
+    def n_patches(self) -> int:
+        """The number of patches for images of the configured size."""
+        return self.patches.n_patches
+
     def positions(self, height: int, width: int) -> Float[Tensor, "1 P D"]:
         """The learned positions, interpolated if the image has another size than in training."""
-        grid = height // self.config.patch_size, width // self.config.patch_size
+        grid = self.grid_of(height, width)
         if grid == self.patches.grid:
             return self.position
         special, patches_1PD = self.position[:, : self.n_special], self.position[:, self.n_special :]

@@ -5,6 +5,7 @@ translation                log p of the target, `</s>` included: the given targe
 language model             log p of the target after the text; without a target, of the most likely next token
 masked words               log p of the most likely word in each gap; without a gap, of every token of the text
 classes, images            log p of the most likely class; for a regression, its number
+captions                   log p of the caption, `</s>` included: the given caption, or the result of the search
 classes of tokens, spans   log p of the most likely ones
 encoder without a head     the cosine of the text's vector with that of the target; none without a target
 """
@@ -206,13 +207,10 @@ def translation_subject(loaded: TranslationPipeline, texts: Texts, targets: Text
 
 
 def image_subject(loaded: ImageClassificationPipeline, images: Sequence[Any]) -> Subject:
-    """A Vision Transformer: its tokens are the special tokens and the patches, by row and column."""
+    """An image encoder: its tokens are the special tokens and the patches, by row and column."""
     model, pixels = loaded.model, loaded.form.pixel_values(images)
-    patch = loaded.config.patch_size
-    grid = pixels.shape[2] // patch, pixels.shape[3] // patch
-    labels = ["[CLS]", "[DIST]"][: model.n_special] + [
-        f"{row},{column}" for row in range(grid[0]) for column in range(grid[1])
-    ]
+    grid = model.grid_of(*pixels.shape[2:])
+    labels = ["[CLS]", "[DIST]"][: model.n_special] + patch_labels(grid)
     inputs = {"pixel_values": pixels}
     with torch.no_grad():
         output = model(**inputs)
@@ -229,8 +227,14 @@ def image_subject(loaded: ImageClassificationPipeline, images: Sequence[Any]) ->
         head_logits=model.head_logits,
         label=loaded.answer_label,
         grids={"image": grid},
+        pictures=loaded.form.pictures(pixels),
         untrained=untrained(loaded, lambda other: image_subject(other, images)),  # type: ignore[arg-type]
     )
+
+
+def patch_labels(grid: tuple[int, int]) -> list[str]:
+    """A name for each cell of an image, row by row: "0,0", "0,1", …"""
+    return [f"{row},{column}" for row in range(grid[0]) for column in range(grid[1])]
 
 
 def _with_seconds(texts: Sequence[str], seconds: Sequence[str] | None) -> list[str]:

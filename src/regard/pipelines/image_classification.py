@@ -43,7 +43,7 @@ class ImageClassificationPipeline(Loaded):
         results: list[Classified] = []
         extra = self.stored.extra
         names = class_names(extra, self.config.n_labels)
-        model = self.runner(len(images) * self.model.patches.n_patches)
+        model = self.runner(len(images) * self.model.n_patches)
         for start in range(0, len(images), rows):
             with torch.inference_mode():
                 logits = model(self.form.pixel_values(images[start : start + rows])).logits
@@ -58,7 +58,7 @@ class ImageClassificationPipeline(Loaded):
     @verb("an encoder")
     def embed(self, images: Sequence[str | Path | Any], *, rows: int = 32) -> torch.Tensor:
         """The pooled vector of each image [N,D]."""
-        parts, model = [], self.runner(len(images) * self.model.patches.n_patches)
+        parts, model = [], self.runner(len(images) * self.model.n_patches)
         for start in range(0, len(images), rows):
             with torch.inference_mode():
                 parts.append(model(self.form.pixel_values(images[start : start + rows])).pooled)

@@ -56,7 +56,7 @@ class Prepared:
     prime: Callable[[nn.Module], None]
     """Give a new model what it takes from the training data before the first update."""
     initialise: Callable[[nn.Module], list[str]]
-    """Fill a new model's embeddings with word vectors, if the recipe names some; lines that say so."""
+    """Fill parts of a new model with weights from elsewhere, such as word vectors; lines that say so."""
 
 
 class Job:
@@ -117,10 +117,10 @@ class Job:
         )
 
     def _initialise(self, model: nn.Module) -> list[str]:
-        wanted = self.recipe.model.embeddings
-        return (
-            [] if wanted is None else use_embeddings(model, self.setup.tokenizer, self.setup.target_tokenizer, wanted)
-        )
+        wanted, lines = self.recipe.model.embeddings, self.setup.initialise(model)
+        if wanted is not None:
+            lines += use_embeddings(model, self.setup.tokenizer, self.setup.target_tokenizer, wanted)
+        return lines
 
     def _prime(self, model: nn.Module, train: Any) -> None:
         if isinstance(model, Primed) and self.setup.tokenizer is not None:

@@ -126,6 +126,10 @@ class Setup:
         """The batches of a data set."""
         raise NotImplementedError
 
+    def initialise(self, model: nn.Module) -> list[str]:
+        """Fill parts of a new model with weights from elsewhere; return lines that say so."""
+        return []
+
     def experience(self, model: nn.Module) -> TrainingData | None:
         """Training data that the model itself generates, by acting in an environment; None: use the training set."""
         return None

@@ -40,8 +40,7 @@ class Extent:
 def empty_model(name: str, config: Config, extent: Extent, where: str) -> nn.Module:
     """Make the model without memory, unless the configuration asks for more than the weights can hold."""
     for field, value in config:
-        if type(value) is int:
-            _check(field, value, extent, where)
+        _check_all(field, value, extent, where)
     try:
         return make_model(name, config, empty=True)
     except RegardError:
@@ -68,6 +67,18 @@ def check_tokens(extra: Mapping[str, Any], config: Config, where: str) -> None:
         several = value if isinstance(value, list) and value else [value]
         if not all(token is None or (type(token) is int and 0 <= token < size) for token in several):
             raise ConfigError(f"{where}: {name} is not a token", got=repr(value)[:80], expected=f"0 to {size - 1}")
+
+
+def _check_all(field: str, value: Any, extent: Extent, where: str) -> None:
+    """A size, or all sizes in a list or in the configuration of a part."""
+    if type(value) is int:
+        _check(field, value, extent, where)
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            _check_all(str(name), inner, extent, where)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            _check_all(field, inner, extent, where)
 
 
 def _check(field: str, value: int, extent: Extent, where: str) -> None:

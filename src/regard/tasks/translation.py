@@ -23,7 +23,8 @@ from regard.tasks.loss import label_log_probs, linear_cross_entropy, matrix
 class Translates(Protocol):
     """What this task needs of a model: states before the output layer, and that layer's matrix and bias.
 
-    A model that samples returns `log_prob` and has a `baseline`, for the surrogate loss of REINFORCE.
+    A model that samples returns `log_prob` and has a `baseline`, for the surrogate loss of REINFORCE, and may have a
+    weight for it (`reward`).
     """
 
     output: nn.Module
@@ -52,17 +53,19 @@ class Translation(Task):
         return output
 
     def loss(self, model: Translates, batch: Batch) -> Tensor:
-        """The loss summed over the batch's target tokens; if choices were sampled, plus the REINFORCE loss with log p
-        of the target as reward."""
+        """The loss summed over the batch's target tokens, with the model's own penalty; if choices were sampled, plus
+        the REINFORCE loss with log p of the target as reward."""
         output = self.run(model, batch)
         hidden, labels = _real(output, batch)
         weight, bias = matrix(model.output)
         loss = linear_cross_entropy(hidden, weight, labels, bias=bias, smoothing=self.label_smoothing)
+        if output.penalty is not None:
+            loss = loss + output.penalty.sum()
         if output.log_prob is None:
             return loss
         reward = label_log_probs(hidden.detach(), weight, labels, bias=bias)
         chosen = output.log_prob[batch["target_mask"][:, 1:]]
-        return loss + len(labels) * model.baseline(chosen, reward)
+        return loss + getattr(model, "reward", 1.0) * len(labels) * model.baseline(chosen, reward)
 
     def measure(self, model: Translates, batch: Batch) -> Measured:
         """−log p of every real target token."""

@@ -23,6 +23,7 @@ import torch
 from regard.views import colours
 from regard.views.labels import format_number, visible, visible_line
 from regard.views.packed import EXACT, pack, thumbnails
+from regard.views.photos import Photo, photo_elements
 from regard.views.points import points_svg
 from regard.views.result import Curves, Document, Heads, Matrix, Panel, Points, Result, Table, Words, plain
 
@@ -108,7 +109,7 @@ def _escaped(text: str) -> str:
 
 def _panel_data(panel: Panel) -> dict[str, Any]:
     """A panel for the scripts, with visible labels."""
-    if isinstance(panel, Table | Points):  # these are in the page already
+    if isinstance(panel, Table | Points | Photo):  # these are in the page already
         return {"kind": "table", "name": visible_line(panel.name)}
     shown = panel.as_dict() | {"name": visible_line(panel.name), "note": visible_line(panel.note)}
     if isinstance(panel, Matrix):
@@ -130,6 +131,8 @@ def _section(number: int, panel: Panel) -> str:
         body = _table(panel)
     elif isinstance(panel, Points):
         body = points_svg(panel)
+    elif isinstance(panel, Photo):
+        body = photo_elements(panel)
     elif isinstance(panel, Words):
         body = f'<p class="words" dir="auto">{_word_elements(panel.labels)}</p>'
     elif isinstance(panel, Document):

@@ -16,6 +16,7 @@ import torch
 from regard.core.errors import UsageError
 from regard.views.colours import DIVERGING, limits
 from regard.views.labels import format_number, visible
+from regard.views.photos import Photo, draw_photo, photo_height
 from regard.views.points import draw_points
 from regard.views.result import Curves, Document, Heads, Matrix, Panel, Points, Result, Table, Words
 from regard.views.words import draw_document, draw_words, n_lines
@@ -91,13 +92,15 @@ def _height(panel: Panel) -> float:
         return 3.4 + 0.12 * len(panel.series)
     if isinstance(panel, Points):
         return 5.5
+    if isinstance(panel, Photo):
+        return photo_height(panel)
     if isinstance(panel, Table):
         return 0.7 + 0.24 * (len(panel.rows) + 1)
     return 0.9 + 0.3 * n_lines(panel)
 
 
 def _draw(figure: Figure, place: SubplotSpec, panel: Panel) -> None:
-    axes = figure.add_subplot(place, label=_FULL if isinstance(panel, Table | Words | Document) else "")
+    axes = figure.add_subplot(place, label=_FULL if isinstance(panel, Table | Words | Document | Photo) else "")
     axes.set_title(_escaped(panel.name), fontsize=10, loc="left")
     if isinstance(panel, Matrix):
         _draw_matrix(figure, axes, panel)
@@ -107,6 +110,8 @@ def _draw(figure: Figure, place: SubplotSpec, panel: Panel) -> None:
         _draw_table(axes, panel)
     elif isinstance(panel, Points):
         draw_points(axes, panel)
+    elif isinstance(panel, Photo):
+        draw_photo(axes, panel)
     elif isinstance(panel, Document):
         draw_document(axes, panel)
     else:

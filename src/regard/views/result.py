@@ -17,6 +17,7 @@ import numpy as np
 from torch import Tensor
 
 from regard.core.errors import ShapeError, UsageError
+from regard.views.photos import Photo
 
 SUFFIXES = (".html", ".svg", ".png", ".json")
 
@@ -142,7 +143,7 @@ class Document:
         return {"kind": "document"} | {name: plain(getattr(self, name)) for name in fields}
 
 
-Panel = Matrix | Curves | Table | Words | Points | Document
+Panel = Matrix | Curves | Table | Words | Points | Document | Photo
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from regard.views.colours import DIVERGING_DARK, SEQUENTIAL, colour_at, fraction, is_dark, limits
 from regard.views.labels import format_number, visible, visible_line
+from regard.views.photos import Photo, photo_lines
 from regard.views.points import points_table
 from regard.views.result import Curves, Document, Heads, Matrix, Panel, Points, Result, Table, Words
 
@@ -63,6 +64,8 @@ def _panel(panel: Panel, width: int) -> list[RenderableType]:
         return _table(points_table(panel), width)
     if isinstance(panel, Document):
         return _document(panel)
+    if isinstance(panel, Photo):
+        return list(photo_lines(panel, width))
     return _words(panel)
 
 

@@ -28,7 +28,7 @@ class Glimpser(Transformer):
 
     @staticmethod
     def task_of(config) -> str:
-        return "captioning"
+        return "naming"
 
     def __init__(self, config: GlimpserConfig) -> None:
         super().__init__(config)

@@ -9,6 +9,6 @@ from regard.core.output import Output
 from regard.tasks.translation import Translation
 
 
-class Captioning(Translation):
+class Naming(Translation):
     def run(self, model: Any, batch: Batch) -> Output:
         return model(batch["pixel_values"], batch["target"][:, :-1])

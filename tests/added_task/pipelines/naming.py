@@ -9,7 +9,7 @@ from regard.pipelines._loaded import Loaded
 from regard.pipelines._verbs import verb
 
 
-class CaptioningPipeline(Loaded):
+class NamingPipeline(Loaded):
     usage = "regard.load('FOLDER').caption(['image.png'])"
     accepts = ("image",)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pydantic import Field
-from regard.tasks.captioning import Captioning
+from regard.tasks.naming import Naming
 from torch import Tensor
 
 from regard.core.batch import pad
@@ -17,7 +17,7 @@ from regard.data.row_batches import RowBatches
 from regard.runs.setup import Setup, TokenizerConfig
 
 
-class CaptioningData(Config):
+class NamingData(Config):
     images: str
     train: str
     validation: str | None = None
@@ -39,13 +39,13 @@ class Captions:
         return {"pixel_values": pixels, "target": target, "target_mask": mask}
 
 
-class CaptioningJob(Setup):
-    Data = CaptioningData
+class NamingJob(Setup):
+    Data = NamingData
     defaults = {"model": {"name": "glimpser"}}  # noqa: RUF012
     offers = ("inputs", "references")
 
     def task(self):
-        return Captioning(label_smoothing=self.recipe.training.label_smoothing)
+        return Naming(label_smoothing=self.recipe.training.label_smoothing)
 
     def files(self):
         return [expand_path(path) for path in (self.data.train, self.data.validation) if path is not None]

@@ -1,0 +1,179 @@
+"""Captioning from pictures with several captions each, by a model that owns an image encoder.
+
+With `encoder`, a model folder, the new model starts from that encoder's weights. While it is frozen its features are
+computed once and kept (`runs/features.py`); with `flip` those of mirrored images too. Without `encoder` the encoder is
+trained with the rest, from pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field
+from torch import nn
+
+from regard.core import weights
+from regard.core.config import Config
+from regard.core.errors import ConfigError
+from regard.core.image_settings import Resizing
+from regard.core.lookup import find
+from regard.core.paths import expand_path
+from regard.data.captions import CaptionBatches, Captioned, CaptionRows, read_captions, words_only
+from regard.data.images import ImageForm
+from regard.data.kept_features import ImageTensors, KeptFeatures, PixelRows
+from regard.data.pictures import Pictures
+from regard.evaluation.evaluators import Evaluator, make_evaluator
+from regard.runs.features import encoder_place, features_of
+from regard.runs.setup import Say, Setup, TokenizerConfig
+from regard.store import StoredModel, load_model
+from regard.tasks.captioning import Captioning
+
+_MODELS = "regard.models"
+
+
+class CaptionFiles(Config):
+    """Pictures in a folder or a tar archive, and a file of captions (`data/captions.py`)."""
+
+    images: str
+    captions: str
+    split: str | None = Field(None, description="only the entries of this split")
+
+    def read(self) -> list[Captioned]:
+        return read_captions(expand_path(self.captions), self.split)
+
+    def pictures(self) -> Pictures:
+        return Pictures(expand_path(self.images))
+
+
+class CaptioningData(Config):
+    train: CaptionFiles
+    validation: CaptionFiles | None = None
+    encoder: str | None = Field(None, description="a folder with an image encoder to start from")
+    stretch: bool = Field(True, description="the whole image, stretched; false: cut as the encoder's folder says")
+    size: int = Field(64, gt=0, description="pixels per side, if there is no encoder to start from")
+    keep: bool = Field(True, description="compute the features of a frozen encoder once, and keep them")
+    flip: bool = Field(False, description="mirror half of the training images")
+    words_only: bool = Field(True, description="lower-case words without punctuation")
+    tokenizer: TokenizerConfig = TokenizerConfig(kind="word", vocab_size=10_000, lowercase=True, min_count=3)
+
+
+class CaptioningJob(Setup):
+    Data = CaptioningData
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "model": {"name": "show_attend_tell"},
+        "training": {"label_smoothing": 0.0},
+    }
+    offers = ("inputs", "references")
+    data: CaptioningData
+
+    def task(self) -> Captioning:
+        return Captioning(label_smoothing=self.recipe.training.label_smoothing)
+
+    def usual_evaluators(self) -> list[Evaluator]:
+        return [make_evaluator("caption_bleu"), make_evaluator("chrf")] if self.validates else []
+
+    def files(self) -> list[Path]:
+        sets = [files for files in (self.data.train, self.data.validation) if files is not None]
+        names = [files.pictures().files(entry.image for entry in files.read()) for files in sets]
+        encoder = [] if self.data.encoder is None else encoder_place(expand_path(self.data.encoder))
+        return [*(expand_path(files.captions) for files in sets), *(path for some in names for path in some), *encoder]
+
+    def fixed_options(self) -> dict[str, Any]:
+        if self.start is not None:
+            return {}
+        if self._encoder is None:
+            if self.recipe.model.options.get("frozen", True):
+                remedy = "Name one in data.encoder, or set model.options.frozen to false."
+                raise ConfigError("a frozen encoder must have been trained", got="no data.encoder", remedy=remedy)
+            return {}
+        options = self._encoder.config.model_dump(mode="json", exclude={"n_labels"})
+        return {"encoder": self._encoder.name, "encoder_options": options}
+
+    def texts(self) -> dict[str, Callable[[], Iterable[str]]]:
+        return {"source": lambda: (text for entry in self._captioned(self.data.train) for text in entry.captions)}
+
+    def encode(self, folder: Path, say: Say) -> tuple[CaptionRows, CaptionRows | None]:
+        train = self._rows(self.data.train, say, flip=self.data.flip)
+        say(f"train: {len(train.captioned):,} images, {len(train.lengths):,} captions")
+        self._held_out = None if self.data.validation is None else self._rows(self.data.validation, say, flip=False)
+        if self.start is None:  # an evaluation needs no features of the training images
+            for rows in filter(None, (train, self._held_out)):
+                _ = rows.images
+        return train, self._held_out
+
+    def batches(self, examples: CaptionRows, *, shuffle: bool) -> CaptionBatches:
+        training, _ = self.recipe.training, examples.images
+        return CaptionBatches(
+            examples,
+            tokens_per_batch=training.tokens_per_batch,
+            seed=training.seed,
+            max_rows=training.rows_per_batch,
+            shuffle=shuffle,
+        )
+
+    def initialise(self, model: nn.Module) -> list[str]:
+        """Give a new model the encoder's weights; its classifier is left out."""
+        if self.start is not None or self._encoder is None:
+            return []
+        inner: Any = model.encoder
+        given = {name: tensor.clone() for name, tensor in self._encoder.model.state_dict().items()}
+        weights.load_into(inner, {name: given[name] for name in inner.state_dict()})
+        return [f"the image encoder starts from {self.data.encoder}"]
+
+    def extra(self) -> dict[str, Any]:
+        return {"image": self._form.model_dump(mode="json")}
+
+    def material(self) -> dict[str, Any]:
+        assert self._held_out is not None
+        images, entries = self._held_out.images, self._held_out.captioned
+        inputs: list[Any] = images.rows() if isinstance(images, KeptFeatures) else []
+        if isinstance(images, PixelRows):
+            inputs = [partial(images.opened, name) for name in images.names]
+        return {"inputs": inputs, "references": [[words_only(text) for text in entry.captions] for entry in entries]}
+
+    @cached_property
+    def _encoder(self) -> StoredModel | None:
+        """The encoder to start from."""
+        if self.data.encoder is None:
+            return None
+        stored = load_model(expand_path(self.data.encoder))
+        if not hasattr(stored.model, "grid") or "image" not in stored.extra:
+            expected = "a convolutional image encoder, such as EfficientNet-Lite or a ResNet"
+            raise ConfigError("data.encoder is no image encoder", got=f"a {stored.name}", expected=expected)
+        return stored
+
+    @cached_property
+    def _form(self) -> ImageForm:
+        if self.start is not None:
+            return ImageForm.parse(self.start.extra.get("image", {}), f"the images of {self.recipe.model.start}")
+        if self._encoder is None:
+            return ImageForm(size=self.data.size, mean=(0.5,) * 3, std=(0.5,) * 3)
+        form = ImageForm.parse(self._encoder.extra["image"], f"the images of {self.data.encoder}")
+        return form.model_copy(update={"resizing": Resizing()}) if self.data.stretch else form
+
+    def _captioned(self, files: CaptionFiles) -> list[Captioned]:
+        if not self.data.words_only:
+            return files.read()
+        cleaned = [(entry.image, tuple(filter(None, map(words_only, entry.captions)))) for entry in files.read()]
+        return [Captioned(image, captions) for image, captions in cleaned if captions]
+
+    def _rows(self, files: CaptionFiles, say: Say, *, flip: bool) -> CaptionRows:
+        assert self.tokenizer is not None
+        captioned = self._captioned(files)
+        see = partial(self._images, files.pictures(), captioned, say, flip)
+        return CaptionRows(captioned, see, self.tokenizer)
+
+    def _images(self, pictures: Pictures, captioned: list[Captioned], say: Say, flip: bool) -> ImageTensors:
+        names = [entry.image for entry in captioned]
+        encoder: Any = None
+        if self.start is not None and getattr(self.start.config, "frozen", False):
+            encoder = self.start.model.encoder
+        elif self.start is None and self._encoder is not None and self.recipe.model.options.get("frozen", True):
+            encoder = self._encoder.model
+        if not self.data.keep or encoder is None:
+            return PixelRows(names, pictures.open, self._form, versions=1 + flip)
+        whole = find(_MODELS, self.model_name).whole
+        return features_of(pictures, names, encoder, self._form, mirrored=flip, whole=whole, say=say)

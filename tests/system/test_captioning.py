@@ -1,0 +1,164 @@
+"""Captions as a user meets them: trained from pixels and from kept features, resumed, evaluated, explained, refused."""
+
+import itertools
+import json
+import tarfile
+
+import pytest
+import torch
+from PIL import Image
+
+import regard
+from regard.api import validate
+from regard.cli import main
+from regard.core.errors import ConfigError, DataError
+from regard.core.image_settings import ImageSettings
+from regard.data.captions import read_captions, words_only
+from regard.data.images import ImageForm
+from regard.data.pictures import Pictures
+from regard.models import config_of, make_model
+from regard.runs.features import features_of, key_of
+from regard.store import StoredModel, save_model
+
+COLOURS = {"red": (200, 30, 30), "green": (30, 170, 60), "blue": (30, 60, 200), "black": (10, 10, 10)}
+SIZES = {"d_embedding": 16, "d_hidden": 24, "dropout": 0.0, "d_memory": 16, "d_attention": 16}
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """Pictures whose left and right halves have colours, two captions each; in a folder and in an archive."""
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    lines = []
+    for number, (left, right) in enumerate(itertools.product(COLOURS, COLOURS)):
+        image = Image.new("RGB", (16, 16), COLOURS[left])
+        image.paste(COLOURS[right], (8, 0, 16, 16))
+        image.save(folder / f"{number}.png")
+        captions = [f"{left.capitalize()} beside {right} .", f"{left} beside {right}"]
+        lines.append(json.dumps({"image": f"{number}.png", "split": "train", "captions": captions}))
+    (tmp_path / "captions.jsonl").write_text("\n".join(lines) + "\n")
+    with tarfile.open(tmp_path / "pictures.tar", "w") as archive:
+        for path in sorted(folder.iterdir()):
+            archive.add(path, arcname=path.name)
+    return tmp_path
+
+
+@pytest.fixture
+def encoder(data):
+    torch.manual_seed(0)
+    config = config_of("resnet", {"image_size": 16, "widths": (8, 16), "blocks": 1, "n_labels": 4})
+    form = ImageSettings(size=16, mean=(0.5,) * 3, std=(0.5,) * 3)
+    stored = StoredModel("image_classification", "resnet", config, make_model("resnet", config).eval())
+    stored.extra = {"image": form.model_dump(mode="json")}
+    save_model(data / "encoder", stored)
+    return stored.model
+
+
+def recipe(place, *, images="pictures", data=None, **changes):
+    files = {"images": str(place / images), "captions": str(place / "captions.jsonl"), "split": "train"}
+    options = {**SIZES, **changes.pop("options", {})}
+    training = {"max_steps": 120, "lr": 1e-2, "warmup": 10, "tokens_per_batch": 100, "validate_every": 60}
+    return {
+        "task": "captioning",
+        "data": {"train": files, "validation": files, "tokenizer": {"kind": "word", "min_count": 1},
+                 **(data or {})},
+        "model": {"name": "show_attend_tell", "options": options},
+        "training": {**training, "metric": "exact_text", "label_smoothing": 0.0, **changes},
+        "evaluation": ["caption_bleu", "chrf", "exact_text"],
+    }  # fmt: skip
+
+
+def test_from_pixels_to_captions(data, capsys):
+    resnet = {"encoder": "resnet", "frozen": False,
+              "encoder_options": {"image_size": 16, "widths": (8, 16), "blocks": 1}}  # fmt: skip
+    model = regard.train(recipe(data, options=resnet, data={"size": 16}), data / "out", quiet=True)
+    files = [str(data / "pictures" / f"{number}.png") for number in (1, 7)]
+    assert model.caption(files) == ["red beside green", "green beside black"]
+    assert model.verbs() == {"caption": "a captioning model"}
+    numbers = validate(data / "out")
+    assert (numbers["exact_text"], numbers["bleu_1"]) == pytest.approx((1.0, 100.0))
+    assert main(["caption", str(data / "out"), *files, "--nbest", "2"]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines] == [files[0], files[0], files[1], files[1]]
+    assert lines[0][2] == "red beside green"
+    for name in ("x.html", "x.svg", "x.png", "x.json"):
+        assert main(["explain", str(data / "out"), files[0], "--out", str(data / name)]) == 0
+    assert (data / "x.html").read_text().count("data:image/png;base64,") == 5  # the picture, three words, the end
+    assert main(["explain", str(data / "out"), files[0], "blue beside red"]) == 0
+    assert "The given caption: blue beside red" in capsys.readouterr().out
+
+
+def test_kept_features_are_reused_and_resuming_changes_no_bit(data, encoder, capsys):
+    given = {"encoder": str(data / "encoder"), "flip": True}
+    short = {"max_steps": 8, "validate_every": 4, "metric": "loss"}
+    whole = regard.train(recipe(data, data=given, **short), data / "whole")
+    said = capsys.readouterr().out
+    assert said.count("features of 16 images") == 2, "mirrored for training, as they are for validation"
+    regard.train(recipe(data, data=given, **{**short, "max_steps": 4}), data / "parts")
+    again = regard.train(recipe(data, data=given, **short), data / "parts")
+    assert "features of" not in capsys.readouterr().out
+    assert all(torch.equal(a, b) for a, b in zip(whole.state_dict().values(), again.state_dict().values(), strict=True))
+    inner = whole.model.encoder
+    assert all(torch.equal(tensor, encoder.state_dict()[name]) for name, tensor in inner.state_dict().items())
+    before = len(list((data / "cache" / "features").iterdir()))
+    validate(data / "whole")  # the encoder in the model's own folder is the same, so its features are found
+    assert len(list((data / "cache" / "features").iterdir())) == before
+    regard.train(recipe(data, images="pictures.tar", data={**given, "keep": False}, **short), data / "pixels")
+
+
+def test_features_are_kept_under_all_that_they_depend_on(data, encoder):
+    form = ImageForm(size=16, mean=(0.5,) * 3, std=(0.5,) * 3)
+    pictures, names = Pictures(data / "pictures"), ["0.png", "5.png"]
+    keys = {key_of(pictures, names, encoder, form, mirrored=mirrored) for mirrored in (False, True)}
+    keys.add(key_of(pictures, names[:1], encoder, form, mirrored=False))
+    keys.add(key_of(pictures, names, encoder, form.model_copy(update={"size": 20}), mirrored=False))
+    kept = features_of(pictures, names, encoder, form, mirrored=True, whole=False, say=lambda _: None)
+    pixels = form.pixel_values([pictures.open(name) for name in names])
+    with torch.no_grad():
+        expected = encoder.grid(pixels.flip(3))
+    torch.testing.assert_close(kept([0, 1], [1, 1])["features"], expected, atol=2e-3, rtol=1e-3)
+    with torch.no_grad():
+        encoder.stem.convolution.weight += 1e-3
+    keys.add(key_of(pictures, names, encoder, form, mirrored=False))
+    Image.new("RGB", (16, 16)).save(data / "pictures" / "0.png")
+    keys.add(key_of(pictures, names, encoder, form, mirrored=False))
+    assert len(keys) == 6
+
+
+def test_what_is_wrong_is_said_in_one_line(data, encoder, capsys):
+    with pytest.raises(ConfigError, match=r"frozen encoder must have been trained.*data\.encoder"):
+        regard.train(recipe(data), data / "out", quiet=True)
+    (data / "pictures" / "3.png").write_text("no image")
+    with pytest.raises(DataError, match=r"3\.png is not an image"):
+        regard.train(recipe(data, data={"encoder": str(data / "encoder")}), data / "out", quiet=True)
+    (data / "pictures" / "3.png").unlink()
+    with pytest.raises(DataError, match=r"has no picture 3\.png"):
+        regard.train(recipe(data, data={"encoder": str(data / "encoder")}), data / "out2", quiet=True)
+    with pytest.raises(DataError, match="outside its folder"):
+        Pictures(data / "pictures").open("../captions.jsonl")
+    with pytest.raises(DataError, match="holds no pictures.*tar archive without compression"):
+        Pictures(data / "captions.jsonl").open("1.png")
+    with pytest.raises(DataError, match=r"pictures\.tar has no picture x\.png"):
+        Pictures(data / "pictures.tar").open("x.png")
+    with pytest.raises(DataError, match="no captions of split 'dev': got splits train"):
+        read_captions(data / "captions.jsonl", "dev")
+
+
+def test_images_of_any_size_and_one_pixel_are_captioned(data, encoder):
+    given = {"encoder": str(data / "encoder")}
+    model = regard.train(recipe(data, data=given, max_steps=1, metric="loss"), data / "out", quiet=True)
+    pictures = [Image.new("RGB", (1, 1)), Image.new("L", (40, 3)), Image.new("RGBA", (9, 200))]
+    assert len(model.caption(pictures, max_length=4)) == 3
+    assert model.explain(pictures[0], "red", method="photo").panels
+
+
+def test_forms_of_captions(tmp_path):
+    (tmp_path / "a.txt").write_text("1.jpg#0\tA dog , running .\n1.jpg#1\tTwo dogs' tri-colored toys\n\n2.jpg\tx\n")
+    first, second = read_captions(tmp_path / "a.txt")
+    assert (first.image, len(first.captions), second.captions) == ("1.jpg", 2, ("x",))
+    assert [words_only(text) for text in first.captions] == ["a dog running", "two dogs tri-colored toys"]
+    for bad in ("no tab\n", '{"image": 3, "captions": []}\n', "{broken\n"):
+        (tmp_path / "b.txt").write_text(bad)
+        with pytest.raises(DataError, match="line 1 of .*b.txt is no caption"):
+            read_captions(tmp_path / "b.txt")
