@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from regard.attention import Mask, attend
 from regard.core import taps
 from regard.core.devices import full_precision, lower_precision
-from regard.core.state import Groups
+from regard.core.groups import Groups
 from regard.layers.recurrent import RecurrentState
 from regard.layers.tape import Matched, TapeLstm
 

@@ -32,8 +32,9 @@ from regard.attention.choosers.hard import Hard, MovingBaseline
 from regard.attention.scores import PreparedKeys
 from regard.core import taps
 from regard.core.contracts import Chooser
+from regard.core.groups import Groups
 from regard.core.output import Output
-from regard.core.state import Groups, State
+from regard.core.state import State
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import TiedOutput, TokenEmbedding
 from regard.layers.lstm_cell import LstmCell
