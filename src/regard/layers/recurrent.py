@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -123,8 +124,26 @@ class Recurrent(nn.Module):
                 "a bidirectional network cannot run step by step",
                 remedy="Its backward half begins at the last input; pass the whole sequence to forward.",
             )
+        if self.kind == "lstm":
+            with full_precision(x_BD):
+                return self._lstm_step(x_BD.float() if lower_precision(x_BD) is not None else x_BD, state)
         out_BTD, state = self.forward(x_BD[:, None], state=state)
         return out_BTD[:, 0], state
+
+    def _lstm_step(self, x_BD: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """By single cells: torch's LSTM packs its weights at each call, which takes longer than one step's products."""
+        state = {name: part.to(x_BD.dtype) for name, part in self._start(state, len(x_BD)).items()}
+        hidden, cells = [], []
+        for layer in range(self.n_states):
+            weights = [
+                getattr(self.cells, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            ]
+            before = [state[name][:, layer] for name in self._names]
+            h_BD, c_BD = torch.lstm_cell(x_BD, before, *weights)
+            hidden.append(h_BD)
+            cells.append(c_BD)
+            x_BD = F.dropout(h_BD, self.cells.dropout, self.training)
+        return hidden[-1], {"hidden": torch.stack(hidden, 1), "cell": torch.stack(cells, 1)}
 
     def _run_padded(self, x_BTD: Tensor, lengths_B: Tensor, start: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """Packed, so that padding is not computed. Torch cannot pack empty rows: they run one step, which is undone."""
