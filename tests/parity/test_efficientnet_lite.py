@@ -1,5 +1,8 @@
 """EfficientNet-Lite beside the package `efficientnet-lite-pytorch`, on random weights and on the published ones."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -8,12 +11,12 @@ from PIL import Image
 import regard
 from regard.core import weights
 from regard.core.errors import WeightsError
-from regard.core.paths import expand_path
 from regard.models import config_of, make_model
 from regard.models.efficientnet_lite import PUBLISHED_NAMES, SIZES
 
-FOLDER = expand_path("$REGARD_DATA/efficientnet_lite0")
-needs_weights = pytest.mark.skipif(not FOLDER.is_dir(), reason="the published weights are not here")
+DATA = Path(os.environ.get("REGARD_DATA", Path(__file__).parents[3] / "shared" / "data"))
+FOLDER = DATA / "efficientnet_lite0"
+needs_weights = pytest.mark.skipif(not FOLDER.is_dir(), reason="no published weights: set REGARD_DATA")
 
 
 def peer(size):

@@ -49,7 +49,8 @@ def test_a_picture_is_trained_evaluated_and_drawn(tmp_path, capsys):
     assert model.verbs() == {"draw": "a coordinate network"}
     assert regard.api.validate(tmp_path / "out")["psnr"] > 17
     assert main(["draw", str(tmp_path / "out"), "--out", str(tmp_path / "x.png"), "--size", "50"]) == 0
-    assert Image.open(tmp_path / "x.png").size == (50, 50)
+    with Image.open(tmp_path / "x.png") as drawn:
+        assert drawn.size == (50, 50)
     assert np.array_equal(np.asarray(regard.load(tmp_path / "out").draw()), np.asarray(model.draw()))
     assert main(["draw", str(tmp_path / "out")]) == 2
     assert "a picture needs a file" in capsys.readouterr().err

@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     from regard.cli._inputs import opened
 
     model = opened(arguments.model)
-    model.make_shortlist(
+    model.shortlist(
         api.read_text(arguments.source),
         api.read_text(arguments.target),
         arguments.out,

@@ -184,8 +184,8 @@ class LanguageModelPipeline(Loaded):
 
     def _continued(self, prompt: list[int], tokens: list[int]) -> str:
         """The text of the new tokens: the text of all tokens minus the prompt, since tokens may join at the border."""
-        before, whole = self.tokenizer.decode(prompt), self.tokenizer.decode([*prompt, *tokens])
-        return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(tokens)
+        before, whole, new = (self.tokenizer.decode(ids, unknown=True) for ids in (prompt, [*prompt, *tokens], tokens))
+        return whole[len(before) :] if whole.startswith(before) else new
 
     def _shower(self, prompt: list[int], on_text: Callable[[str], None]) -> Callable[[int], None]:
         shown, new = "", list[int]()

@@ -89,7 +89,7 @@ class TranslationPipeline(Loaded):
         return self.translate(inputs, **search)
 
     @verb("a translation model")
-    def make_shortlist(
+    def shortlist(
         self, source: Sequence[str], target: Sequence[str], path: str | Path, *, best: int = 50, frequent: int = 200
     ) -> None:
         """Write a file for `translate(…, shortlist=path)`, from lines and their translations.
@@ -114,7 +114,7 @@ class TranslationPipeline(Loaded):
         `rows` lines are decoded at a time; as some end, others begin. `first` is the number of the first line, on which
         sampling depends: a text that is translated in parts gives the same result as the whole. `on_progress` gets the
         numbers of lines and tokens done since its last call; a beam search reports no tokens, since they are certain
-        only at its end. `shortlist` is a file that `make_shortlist` wrote: only its tokens can come.
+        only at its end. `shortlist` is a file that `shortlist` wrote: only its tokens can come.
         """
         if isinstance(lines, str):
             raise UsageError("translate takes a list of lines", got="one string", remedy="Put it into a list.")

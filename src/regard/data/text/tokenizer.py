@@ -156,11 +156,11 @@ class Tokenizer:
         with guarded("the text cannot be encoded", "Give a list of str of valid Unicode, and an intact tokenizer."):
             return [encoding.offsets for encoding in self._inner.encode_batch(list(lines), add_special_tokens=False)]
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text, without special tokens; whole words that are unknown are shown, as <unk>."""
+    def decode(self, ids: Sequence[int], *, unknown: bool = False) -> str:
+        """The text, without special tokens; if `unknown`, whole words that are unknown are shown, as <unk>."""
         known = self._known(ids)
         with guarded("the tokens cannot be decoded", _REMEDY):
-            if self.specials.unk in known and isinstance(self._inner.model, models.WordLevel):
+            if unknown and self.specials.unk in known and isinstance(self._inner.model, models.WordLevel):
                 text = [i for i in known if i == self.specials.unk or i not in self._hidden_ids]
                 return self._inner.decode(text, skip_special_tokens=False)
             return self._inner.decode(known, skip_special_tokens=True)
