@@ -53,6 +53,7 @@ def test_two_processes_do_what_one_does(recipe, tmp_path):
     assert (tmp_path / "2" / "model.safetensors").is_file()
 
 
+@pytest.mark.slow
 def test_two_processes_go_on_to_the_same_bits(recipe, tmp_path):
     """With dropout: the noise of each process comes back too."""
     path = write_recipe(recipe, tmp_path / "recipe.yaml", dropout=0.3, ema=0.9, metric="loss")

@@ -135,7 +135,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2)
 """
 
 
-@pytest.mark.parametrize("mask", ["regard.causal()", "regard.window(127, 0)"])
+@pytest.mark.parametrize("mask", [pytest.param("regard.causal()", marks=pytest.mark.slow), "regard.window(127, 0)"])
 def test_sixteen_thousand_tokens_forward_and_backward_in_two_gibibytes(mask):
     done = subprocess.run([sys.executable, "-c", LONG.format(mask=mask)], capture_output=True, text=True, check=True)
     assert float(done.stdout) < 2.0, "GiB at the peak, torch itself included"
