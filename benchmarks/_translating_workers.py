@@ -4,7 +4,8 @@
 
 FOLDER holds a translator as a Hugging Face folder (`hf`) and as CTranslate2's (`ctranslate2`). A request is a line of
 JSON: {"texts": [text, …], "beam": 5, "most": 100}. Sentences are sorted by length and taken 32 at a time, as each
-library does at its best. Beams are ranked by the mean log-probability in all of them.
+library does at its best. Beams are ranked by the mean log-probability in all of them, and end when as many outputs
+have ended as the beam is wide (transformers: by its own rule).
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def regard(folder: Path, engine: str) -> Translate:
         raise SystemExit(f"{engine} cannot run here: {reason}")
 
     def translate(texts: list[str], beam: int, most: int) -> list[str]:
-        written: list[str] = model.translate(texts, beam=beam, length_penalty=1.0, length_form="mean", max_length=most)
+        written: list[str] = model.translate(
+            texts, beam=beam, length_penalty=1.0, length_form="mean", max_length=most, patience=1.0
+        )
         return written
 
     return translate

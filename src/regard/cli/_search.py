@@ -7,6 +7,10 @@ from typing import Any
 
 _OPTIONS: dict[str, tuple[type, str]] = {
     "beam": (int, "hypotheses kept at each step; 1 is greedy"),
+    "patience": (
+        float,
+        "stop when this times the beam has ended; 1 is faster, the default searches until it is certain",
+    ),
     "nbest": (int, "number of translations per line"),
     "length_penalty": (float, "0: none, 1: usual"),
     "coverage_penalty": (float, "penalise source words that got no attention"),

@@ -29,6 +29,8 @@ class Search(Config):
     beam: Annotated[int, Field(ge=1, le=_WIDEST)] = 5
     nbest: Annotated[int, Field(ge=1, le=_WIDEST)] = 1
     """How many outputs a row; as many independent draws when sampling."""
+    patience: Annotated[float, Field(gt=0.0)] | None = None
+    """Stop as soon as `patience` × beam outputs have ended (1: as CTranslate2 does); None: when none can be better."""
     length_penalty: Weight = 1.0
     length_form: Literal["wu", "mean"] = "wu"
     coverage_penalty: Weight = 0.0

@@ -3,8 +3,9 @@
 At each step, of all continuations of a request's live paths, the k = `beam` most probable are taken; those that end
 are ranked by their score (`scoring`) and leave, and the next most probable that do not end fill the beam up to k again.
 A request stops when its best live path cannot enter the list of `nbest` finished ones any more, whatever comes; when
-nothing lives; or at its limit. The result is that of searching on to the limit. Unfinished paths are returned only
-where fewer than `nbest` finished. A path that constraints leave no token is dropped while others of its request live.
+nothing lives; or at its limit. The result is that of searching on to the limit. With `patience` it stops as soon as
+enough outputs have ended. Unfinished paths are returned only where fewer than `nbest` finished. A path that
+constraints leave no token is dropped while others of its request live.
 
 Where we differ: Sutskever et al. shrink the beam with each path that ends, others stop at the first k that ended; a
 beam that stays full searches more, and the bound makes the stop safe rather than a guess. A beam of 1 is greedy search,

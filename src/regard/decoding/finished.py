@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import torch
 from torch import Tensor
@@ -19,15 +20,19 @@ class Finished:
     def __init__(self, search: Search) -> None:
         self._search = search
         self._rankings: dict[int, Ranking] = {}
+        self._ended = Counter[int]()
 
     def take(self, ticket: int) -> list[Hypothesis]:
         """What a request has, which is then forgotten."""
+        self._ended.pop(ticket, None)
         return self._rankings.pop(ticket, Ranking(1)).best
 
     def add(self, paths: Paths, *, ended: bool) -> None:
         """Rank paths: those that an end token closes, or unfinished ones, which only fill up a request with too few."""
         if not len(paths):
             return
+        if ended:
+            self._ended.update(paths.ticket_N.tolist())
         score_N, bar_N = self._score(paths, paths.length_N + int(ended)), self._bars(paths.ticket_N)
         enters_N = (score_N > bar_N) if ended else (bar_N == -math.inf)
         entering = paths.at(enters_N)
@@ -37,8 +42,14 @@ class Finished:
             ranking.add(Hypothesis(tokens, score, log_prob, ended))
 
     def settled(self, rows: Paths, log_prob_R: Tensor) -> Tensor:
-        """Which requests are done: their best live path, at this log-probability, can no longer enter the ranking."""
-        return reachable(log_prob_R, rows.limit_N - rows.prefix_N, self._search) <= self._bars(rows.ticket_N)
+        """Which requests are done: their best live path, at this log-probability, can no longer enter the ranking; or
+        as many outputs have ended as the search has patience for."""
+        settled_R = reachable(log_prob_R, rows.limit_N - rows.prefix_N, self._search) <= self._bars(rows.ticket_N)
+        if self._search.patience is None:
+            return settled_R
+        enough = self._search.patience * self._search.beam
+        ended = [self._ended[ticket] >= enough for ticket in rows.ticket_N.tolist()]
+        return settled_R | torch.tensor(ended, device=settled_R.device)
 
     def _bars(self, ticket_N: Tensor) -> Tensor:
         none = -math.inf

@@ -29,3 +29,24 @@ def test_few_rows_at_a_time_give_what_all_at_once_give(beam):
     assert sum(rows) == 30
     assert min(rows[:-1]) >= 2, "inputs are read at least two at a time while others wait"
     assert max(widths) <= 7, "padding of the whole batch is not read"
+
+
+def test_patience_stops_when_enough_have_ended():
+    """With much patience the result is that of the exact search; with little, fewer paths are run."""
+    model = make("transformer", {}, torch.float64)
+    source = torch.randint(4, model.vocab_size, (6, 5), generator=torch.Generator().manual_seed(3))
+    inputs = {"source": source, "source_mask": torch.ones_like(source, dtype=torch.bool)}
+    usual = {"bos": BOS, "eos": EOS, "pad": PAD, "lengths": torch.full((6,), 5)}
+    steps, run = [0], model.step
+    model.step = lambda *given: (steps.append(steps.pop() + len(given[0])), run(*given))[1]
+
+    def search(**options):
+        steps[:] = [0]
+        outputs = decode(model, inputs, Search(beam=10, max_length=20, **options), **usual)
+        return [[h.tokens for h in row] for row in outputs], steps[0]
+
+    exact, most = search()
+    assert search(patience=100.0) == (exact, most)
+    hasty, fewer = search(patience=0.1)
+    assert fewer < most
+    assert all(len(row) == 1 for row in hasty)
