@@ -41,6 +41,7 @@ class ImageEncoder(nn.Module):
             nn.init.zeros_(self.classifier.bias)
 
     def features(self, pixel_values: Float[Tensor, "B C height width"]) -> Float[Tensor, "B D h w"]:
+        """What the convolutions make of an image; each encoder defines it."""
         raise NotImplementedError
 
     def grid(self, pixel_values: Float[Tensor, "B C height width"]) -> Float[Tensor, "B P D"]:

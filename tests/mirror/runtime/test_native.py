@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(isinstance(kernels(), Missing), reason="no C com
 
 def script(cache, *, build=True) -> list[str]:
     source = cache.parent / "small.c"
-    source.write_text("long one(void) { return 1; }\n")
+    source.write_text("long number(void) { return 1; }\n")
     return [sys.executable, "-c", TELL.format(source=str(source), build=build)]
 
 
