@@ -130,7 +130,7 @@ Written by `python benchmarks/fourier_features.py` (AMD EPYC, one thread of a sh
 
 A network x, y → red, green, blue with three hidden layers of 128 units, {steps} updates on a quarter of the pixels of a
 picture of {size} × {size}; PSNR in dB on the other three quarters, the best of the looks at them during training (one
-every {every} updates). The scale of the frequencies was chosen with sight of the held-out pixels of two of the pictures.
+every {every} updates). The scale of the frequencies was chosen with sight of the held-out pixels of two pictures.
 Inputs: the two coordinates themselves; sines and cosines of each axis (64 frequencies from 1 to
 24 turns); 128 random directions with frequencies from N(0, 4²). Tancik et al. (2020) report 19.3 for plain coordinates
 and 25.6 for Gaussian features, on other pictures of 512 × 512 and with larger networks.
