@@ -61,9 +61,14 @@ class Setup:
     """"bert": a learnt vocabulary has [CLS], [SEP] and [MASK]."""
     offers: tuple[str, ...] = ()
     """What the held-out data offers evaluators, by the names in `HeldOut`."""
+    two_passes: ClassVar[bool] = False
+    """Whether its task can run a batch twice (`training.r_drop`)."""
 
     def __init__(self, recipe: Recipe, start: StoredModel | None) -> None:
         self.recipe, self.data, self.start = recipe, recipe.data, start
+        if recipe.training.r_drop and not self.two_passes:
+            remedy = "Leave training.r_drop out; translation, parsing and captioning have it."
+            raise ConfigError(f"the task {recipe.task!r} has no R-Drop", got=recipe.training.r_drop, remedy=remedy)
         self.tokenizer: Tokenizer | None = None
         """Text to ids, once it exists; `target_tokenizer` is the one of the target side."""
         self.target_tokenizer: Tokenizer | None = None

@@ -21,7 +21,7 @@ from regard.core.devices import lower_precision
 from regard.tasks._native_loss import native_loss
 
 # A slice of this size stays within a core's cache share and keeps matrix products efficient (measured).
-_SLICE = 4_000_000
+SLICE = 4_000_000
 
 
 def linear_cross_entropy(
@@ -107,7 +107,7 @@ def _lose(logits: Tensor, wanted: Tensor, smoothing: float, bias: Tensor | None)
 
 
 def _slices(hidden: Tensor, labels: Tensor, vocab: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    rows = max(1, _SLICE // vocab)
+    rows = max(1, SLICE // vocab)
     if hidden.shape[0] == 0:
         return (), ()
     return hidden.split(rows), labels.split(rows)

@@ -17,6 +17,7 @@ from regard.core.directions import Direction
 from regard.core.measured import Measured, perplexity
 from regard.core.output import Output
 from regard.tasks._task import Task
+from regard.tasks.agreement import symmetric_divergence
 from regard.tasks.loss import label_log_probs, linear_cross_entropy, matrix
 
 
@@ -41,8 +42,8 @@ class Translation(Task):
 
     directions: ClassVar[dict[str, Direction]] = {"loss": "lower", "perplexity": "lower"}
 
-    def __init__(self, *, label_smoothing: float = 0.0) -> None:
-        self.label_smoothing = label_smoothing
+    def __init__(self, *, label_smoothing: float = 0.0, r_drop: float = 0.0) -> None:
+        self.label_smoothing, self.r_drop = label_smoothing, r_drop
 
     def count(self, batch: Batch) -> int:
         return int(batch["target_mask"][:, 1:].sum())
@@ -53,8 +54,19 @@ class Translation(Task):
         return output
 
     def loss(self, model: Translates, batch: Batch) -> Tensor:
-        """The loss summed over the batch's target tokens, with the model's own penalty; if choices were sampled, plus
-        the REINFORCE loss with log p of the target as reward."""
+        """The loss summed over the batch's target tokens. With R-Drop: the mean loss of two passes, and the weighted
+        divergence between what they predict (`agreement.py`). It is half of the paper's loss, so that its size is that
+        of one pass."""
+        if not self.r_drop:
+            return self._pass(model, batch)[0]
+        (loss, first), (other_loss, second) = self._pass(model, batch), self._pass(model, batch)
+        weight, bias = matrix(model.output)
+        apart = symmetric_divergence(first, second, weight, bias=bias)
+        return (loss + other_loss) / 2 + self.r_drop / 4 * apart
+
+    def _pass(self, model: Translates, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The loss of one pass, with the model's own penalty and, if choices were sampled, the REINFORCE loss with
+        log p of the target as reward; and the states of real tokens."""
         output = self.run(model, batch)
         hidden, labels = _real(output, batch)
         weight, bias = matrix(model.output)
@@ -62,10 +74,10 @@ class Translation(Task):
         if output.penalty is not None:
             loss = loss + output.penalty.sum()
         if output.log_prob is None:
-            return loss
+            return loss, hidden
         reward = label_log_probs(hidden.detach(), weight, labels, bias=bias)
         chosen = output.log_prob[batch["target_mask"][:, 1:]]
-        return loss + getattr(model, "reward", 1.0) * len(labels) * model.baseline(chosen, reward)
+        return loss + getattr(model, "reward", 1.0) * len(labels) * model.baseline(chosen, reward), hidden
 
     def measure(self, model: Translates, batch: Batch) -> Measured:
         """−log p of every real target token."""

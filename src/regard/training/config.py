@@ -31,6 +31,9 @@ class TrainingConfig(Config):
     warmup: int = Field(4000, ge=0)
     clip: float = Field(0.0, ge=0, description="largest gradient norm; 0: no limit")
     label_smoothing: float = Field(0.1, ge=0, lt=1)
+    r_drop: float = Field(
+        0.0, ge=0, description="R-Drop: weight of the divergence between two passes with their own dropout; 0: one pass"
+    )
     precision: Literal["float32", "bfloat16"] = "float32"
     ema: float = Field(0.0, ge=0, lt=1, description="decay of an exponential moving average of the weights; 0: none")
     average: int = Field(0, ge=0, description="average the weights of the last k (validated) checkpoints at the end")

@@ -23,7 +23,7 @@ def way(request, monkeypatch):
 @pytest.mark.parametrize("rows", [0, 1, 7, 50])
 @pytest.mark.parametrize("size", [30, 200, 10**9])
 def test_equals_torch(rows, smoothing, size, biased, monkeypatch):
-    monkeypatch.setattr(losses, "_SLICE", size)
+    monkeypatch.setattr(losses, "SLICE", size)
     hidden, weight = torch.randn(rows, 6, requires_grad=True), torch.randn(11, 6, requires_grad=True)
     bias = torch.randn(11, requires_grad=True) if biased else None
     labels = torch.randint(11, (rows,))

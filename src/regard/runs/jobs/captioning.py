@@ -67,10 +67,12 @@ class CaptioningJob(Setup):
         "training": {"label_smoothing": 0.0},
     }
     offers = ("inputs", "references")
+    two_passes: ClassVar[bool] = True
     data: CaptioningData
 
     def task(self) -> Captioning:
-        return Captioning(label_smoothing=self.recipe.training.label_smoothing)
+        training = self.recipe.training
+        return Captioning(label_smoothing=training.label_smoothing, r_drop=training.r_drop)
 
     def usual_evaluators(self) -> list[Evaluator]:
         return [make_evaluator("caption_bleu"), make_evaluator("chrf")] if self.validates else []

@@ -43,7 +43,8 @@ class ParsingJob(TranslationJob):
     data: Any
 
     def task(self) -> Parsing:
-        return Parsing(label_smoothing=self.recipe.training.label_smoothing)
+        training = self.recipe.training
+        return Parsing(label_smoothing=training.label_smoothing, r_drop=training.r_drop)
 
     def files(self) -> list[Path]:
         both = [files for files in (self.data.train, self.data.validation) if files is not None]

@@ -58,6 +58,7 @@ class TranslationJob(Setup):
     Data: ClassVar[type[Config]] = TranslationData
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"name": "transformer"}}
     offers: tuple[str, ...] = ("inputs", "references")
+    two_passes: ClassVar[bool] = True
     data: TranslationData
 
     @property
@@ -66,7 +67,8 @@ class TranslationJob(Setup):
         return self.data.tokenizer.joint
 
     def task(self) -> Translation:
-        return Translation(label_smoothing=self.recipe.training.label_smoothing)
+        training = self.recipe.training
+        return Translation(label_smoothing=training.label_smoothing, r_drop=training.r_drop)
 
     def files(self) -> list[Path]:
         both = [files for files in (self.data.train, self.data.validation) if files is not None]
