@@ -28,6 +28,7 @@ class Report:
     empty: int = 0
     too_long: int = 0
     kept: int = 0
+    cut: int = 0
 
     def count_malformed(self) -> None:
         self.malformed += 1
@@ -35,7 +36,8 @@ class Report:
     def summary(self) -> str:
         """One line for a log or a terminal."""
         left_out = f"{self.empty} with an empty side, {self.too_long} too long"
-        return f"{self.pairs} pairs: {self.kept} kept, {left_out}; {self.malformed} lines were not UTF-8"
+        cut = f", {self.cut} sources cut" if self.cut else ""
+        return f"{self.pairs} pairs: {self.kept} kept, {left_out}{cut}; {self.malformed} lines were not UTF-8"
 
 
 class ParallelText:
@@ -107,19 +109,26 @@ def encode(
     folder: str | Path,
     *,
     max_tokens: int | None = None,
+    cut_source: int | None = None,
     report: Report | None = None,
 ) -> TokenPairs:
     """Write the pairs as token ids into the folder, replacing its contents, and open it.
 
-    Pairs are skipped if a side has no tokens or more than `max_tokens`, special tokens not counted. Pass the report
-    that `ParallelText.pairs` counts in, so that these are counted there too.
+    Pairs are skipped if a side has no tokens or more than `max_tokens`, special tokens not counted. With `cut_source`
+    sources are cut after so many tokens instead. Pass the report that `ParallelText.pairs` counts in, so that these are
+    counted there too.
     """
     report, stream, seen, kept = Report() if report is None else report, iter(pairs), 0, 0
     with writing(folder, source_tokenizer.vocab_size, target_tokenizer.vocab_size) as write:
         while chunk := list(islice(stream, _CHUNK)):
             sources = source_tokenizer.encode_batch([source for source, _ in chunk])
             targets = target_tokenizer.encode_batch([target for _, target in chunk])
-            fitting = [pair for pair in zip(sources, targets, strict=True) if _fits(pair, max_tokens, report)]
+            fitting = [
+                (source[:cut_source], target)
+                for source, target in zip(sources, targets, strict=True)
+                if _fits([target] if cut_source else [source, target], max_tokens, report, empty=not source)
+            ]
+            report.cut += sum(cut_source is not None and len(source) > cut_source for source in sources)
             write(fitting)
             seen, kept = seen + len(chunk), kept + len(fitting)
         report.pairs, report.kept = max(report.pairs, seen), kept
@@ -128,11 +137,11 @@ def encode(
     return TokenPairs.open(folder)
 
 
-def _fits(pair: tuple[list[int], list[int]], max_tokens: int | None, report: Report) -> bool:
-    shortest, longest = sorted(map(len, pair))
-    if shortest == 0:
+def _fits(sides: list[list[int]], max_tokens: int | None, report: Report, *, empty: bool) -> bool:
+    """Whether a pair is kept. `sides` are those that are not cut, `empty` tells that the source has no tokens."""
+    if empty or not all(sides):
         report.empty += 1
-    elif max_tokens is not None and longest > max_tokens:
+    elif max_tokens is not None and max(map(len, sides)) > max_tokens:
         report.too_long += 1
     else:
         return True

@@ -169,7 +169,7 @@ def writer_subject(loaded: LanguageModelPipeline, texts: Texts, targets: Texts |
 def translation_subject(loaded: TranslationPipeline, texts: Texts, targets: Texts | None, **search: Any) -> Subject:
     """A translator with the given target, or with its own best translation."""
     rows = listed(texts, "source")
-    source_ids, tokenizer = loaded.source_tokenizer.encode_batch(rows), loaded.target_tokenizer
+    source_ids, tokenizer = loaded.encode_source(rows), loaded.target_tokenizer
     decoded: dict[str, Any] = {}
     if targets is None:
         best = [hypotheses[0] for hypotheses in loaded.translate_nbest(rows, **search)]

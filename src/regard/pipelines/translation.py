@@ -119,7 +119,7 @@ class TranslationPipeline(Loaded):
         if isinstance(lines, str):
             raise UsageError("translate takes a list of lines", got="one string", remedy="Put it into a list.")
         options = Search.parse({**self.stored.search.model_dump(), **search}, "search options")
-        encoded = self.source_tokenizer.encode_batch(list(lines))
+        encoded = self.encode_source(lines)
         _check_source(encoded, options.max_source, first)
         begun = self.target_tokenizer.encode_batch(list(prefixes)) if prefixes is not None else None
         results: list[list[Translation]] = [[Translation("", 0.0, 0.0, [])] for _ in lines]
@@ -136,6 +136,10 @@ class TranslationPipeline(Loaded):
             for place, hypotheses in zip(full, decoded, strict=True):
                 results[place] = [self._translation(hypothesis) for hypothesis in hypotheses]
         return results
+
+    def encode_source(self, lines: Sequence[str]) -> list[list[int]]:
+        """The tokens of each line, without the one that ends it."""
+        return self.source_tokenizer.encode_batch(list(lines))
 
     def grammars(self, lines: Sequence[str], options: Search) -> Sequence[Grammar] | None:
         """For each line, which tokens may come next; None: any."""
@@ -155,7 +159,7 @@ class TranslationPipeline(Loaded):
 
         With `pieces` the tokens are not merged into words.
         """
-        (ids,) = self.source_tokenizer.encode_batch([source])
+        (ids,) = self.encode_source([source])
         if not ids:
             raise UsageError("there is nothing to align", got="an empty source")
         if tokens is None:  # tokens that were translated already are not too long
