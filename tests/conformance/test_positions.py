@@ -8,13 +8,14 @@ import regard
 from regard.attention import causal, positions, window
 from regard.attention.causal_positions import step_positions
 from regard.attention.heads import MultiHead
-from regard.attention.positions import Position, make_position
+from regard.attention.positions import Position, is_bounded, make_position
 from regard.core import lookup
 from regard.core.errors import LengthError, UsageError
 from regard.core.state import State
 
 SCHEMES = lookup.names(positions.__name__)
-RELATIVE = [name for name in SCHEMES if name not in ("none", "learned", "sinusoidal")]
+RELATIVE = [name for name in SCHEMES if name not in ("none", "learned", "sinusoidal", "linear", "unit")]
+BOUNDED = [name for name in SCHEMES if is_bounded(name)]
 
 
 def make(name: str) -> tuple[Position, MultiHead]:
@@ -114,16 +115,21 @@ def test_may_be_built_without_memory_and_filled_later(name):
     scheme.rotate(torch.randn(1, 4, 3, 4), torch.arange(3))
 
 
-def test_learned_positions_end():
-    scheme, _ = make("learned")
+@pytest.mark.parametrize("name", BOUNDED)
+def test_bounded_positions_end(name):
+    scheme, _ = make(name)
     scheme.embed(torch.randn(1, 64, 16), torch.arange(64))
     with pytest.raises(LengthError, match=r"65 tokens.*at most 64.*larger max_len"):
         scheme.embed(torch.randn(1, 65, 16), torch.arange(65))
 
 
-@pytest.mark.parametrize("name", [n for n in SCHEMES if n != "learned"])
+@pytest.mark.parametrize("name", [n for n in SCHEMES if n not in BOUNDED])
 def test_the_others_have_no_longest_input(name):
     assert run(name, torch.randn(1, 300, 16)).isfinite().all()
+
+
+def test_which_end():
+    assert BOUNDED == ["learned", "unit"]
 
 
 def test_pairs_need_an_even_width():

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from regard.attention import Mask
 from regard.attention.heads import MultiHead
-from regard.attention.positions import make_position
+from regard.attention.positions import is_bounded, make_position
 from regard.core import taps
 from regard.core.config import Config
 from regard.core.output import Output
@@ -67,7 +67,7 @@ class Encoder(nn.Module):
     @staticmethod
     def longest_of(config: EncoderConfig) -> int | None:
         """The longest input of a model with this configuration, in tokens; None: no limit."""
-        return config.max_len if config.position == "learned" else None
+        return config.max_len if is_bounded(config.position) else None
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ from pydantic import Field as Bounded
 from torch import Tensor, nn
 
 from regard.attention.heads import MultiHead
-from regard.attention.positions import make_position
+from regard.attention.positions import is_bounded, make_position
 from regard.attention.scores.dot import Dot
 from regard.attention.scores.scaled_dot import ScaledDot
 from regard.core import taps
@@ -71,7 +71,7 @@ class Gpt2(Decoder):
     @staticmethod
     def longest_of(config: Gpt2Config) -> int | None:
         """The longest input of a model with this configuration, in tokens; None: no limit."""
-        return config.max_len if config.position == "learned" else None
+        return config.max_len if is_bounded(config.position) else None
 
     def __init__(self, config: Gpt2Config) -> None:
         super().__init__()

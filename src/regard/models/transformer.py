@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from regard.attention import Mask, causal
 from regard.attention.causal_positions import step_positions
 from regard.attention.heads import KeyValues, MultiHead
-from regard.attention.positions import Position, make_position
+from regard.attention.positions import Position, is_bounded, make_position
 from regard.attention.positions.sinusoidal import Sinusoidal
 from regard.core import taps
 from regard.core.config import Config
@@ -90,7 +90,7 @@ class Transformer(nn.Module):
     @staticmethod
     def longest_of(config: TransformerConfig) -> int | None:
         """The most tokens that a model with this configuration reads; None: any number."""
-        return config.max_len if config.position == "learned" else None
+        return config.max_len if is_bounded(config.position) else None
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()

@@ -39,7 +39,7 @@ def ids(kind: str, text: str) -> list[int]:
 
 
 def test_the_kinds_are_the_folder_listing_without_the_wrapper() -> None:
-    assert kinds() == ("bpe", "char", "space", "word", "wordform", "wordpiece")
+    assert kinds() == ("bpe", "byte", "char", "space", "word", "wordform", "wordpiece")
 
 
 @EACH
@@ -50,9 +50,9 @@ def test_the_specials_have_the_same_ids_everywhere(kind: str) -> None:
     assert made.decode([2, *ids(kind, "the cat"), 3, 0, 0]) == "the cat"
 
 
-@pytest.mark.parametrize("kind", ["bpe", "char"])
+@pytest.mark.parametrize("kind", ["bpe", "byte", "char"])
 @given(text=TEXT)
-def test_bpe_and_char_give_back_the_normalised_text(kind: str, text: str) -> None:
+def test_bpe_bytes_and_characters_give_back_the_normalised_text(kind: str, text: str) -> None:
     assert MADE[kind].decode(ids(kind, text)) == unicodedata.normalize("NFC", text)
 
 
@@ -136,14 +136,14 @@ import hashlib, sys
 from regard.core.lines import read_lines
 from regard.data.text import make_tokenizer
 lines = list(read_lines(sys.argv[1]))
-for kind in ("bpe", "char", "word", "wordpiece"):
+for kind in ("bpe", "byte", "char", "word", "wordpiece"):
     made = make_tokenizer(kind, lines, vocab_size=1000)
     print(kind, made.vocab_size, hashlib.sha256(made._inner.to_str().encode()).hexdigest())
 """
     call = [sys.executable, "-c", program, str(data / "multi30k" / "val.de.gz")]
     running = [subprocess.Popen(call, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     first, second = [process.communicate()[0] for process in running]
-    assert first.count("\n") == 4
+    assert first.count("\n") == 5
     assert first == second
 
 
@@ -263,3 +263,12 @@ def test_words_with_apostrophes_and_hyphens_inside() -> None:
     tokenizer = make_tokenizer("wordform", ["It'll do: second-rate, isn't it?"], lowercase=True)
     (ids,) = tokenizer.encode_batch(["It'll do: second-rate, isn't it?"])
     assert tokenizer.tokens(ids) == ["it'll", "do", ":", "second-rate", ",", "isn't", "it", "?"]
+
+
+@given(text=TEXT)
+def test_bytes_are_those_of_the_text_and_none_is_unknown(text: str) -> None:
+    made = MADE["byte"]
+    assert made.vocab_size == 260
+    assert len(ids("byte", text)) == len(unicodedata.normalize("NFC", text).encode())
+    assert all(number >= 4 for number in ids("byte", text + "\x00Ω"))
+    assert made.decode(ids("byte", "é")[:1]) == "\ufffd"

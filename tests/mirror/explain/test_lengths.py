@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from regard.attention import positions
+from regard.attention.positions import is_bounded
 from regard.core import lookup
 from regard.core.errors import DataError, UsageError
 from regard.data.text import make_tokenizer
@@ -42,15 +43,15 @@ def test_each_scheme_goes_as_far_as_it_can(position, path):
     result = lengths(loaded(position), text=str(path), longest=LONGEST, windows=6, points=8)
     (points,) = result.panels[0].series.values()
     (band,) = result.panels[0].bands.values()
-    assert len(points) == len(band) == (2 if position == "learned" else 8)
+    assert len(points) == len(band) == (2 if is_bounded(position) else 8)
     assert all(math.isfinite(y) and low <= y <= high for (_, y), (_, low, high) in zip(points, band, strict=True))
     assert points[0][0] == 2.5
     (facts,) = result.data["models"].values()
-    assert len(facts["loss_by_position"]) == (TRAINED if position == "learned" else LONGEST)
+    assert len(facts["loss_by_position"]) == (TRAINED if is_bounded(position) else LONGEST)
     stopped = [statement for statement in result.statements if f"cannot read more than its {TRAINED}" in statement]
-    assert len(stopped) == (position == "learned")
+    assert len(stopped) == (is_bounded(position))
     assert result.panels[1].rows[0][0] == position
-    assert (result.panels[1].rows[0][-1] is None) == (position == "learned")
+    assert (result.panels[1].rows[0][-1] is None) == (is_bounded(position))
 
 
 @pytest.mark.parametrize("extra", [{}, {"begin": True, "tokens": {"bos": 1}}])

@@ -28,4 +28,9 @@ def make_position(
     return cast(Position, lookup.build(__name__, name, **offers))
 
 
-__all__ = ["Position", "make_position"]
+def is_bounded(name: str) -> bool:
+    """Whether a model with the scheme `name` reads at most its `max_len` tokens."""
+    return bool(lookup.find(__name__, name).bounded)
+
+
+__all__ = ["Position", "is_bounded", "make_position"]

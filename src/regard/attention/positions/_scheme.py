@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from regard.core.errors import LengthError
 
 
 class Position(nn.Module):
@@ -11,6 +14,9 @@ class Position(nn.Module):
 
     biased = False
     """True when `bias` acts on the scores. Without it no bias is passed, and the fused kernel can be used."""
+
+    bounded = False
+    """True when an input may have at most `max_len` tokens."""
 
     @property
     def inside(self) -> bool:
@@ -28,3 +34,20 @@ class Position(nn.Module):
     def bias(self, query: Float[Tensor, "B H Q E"], distance: Tensor) -> Tensor:
         """Act on the scores: broadcastable to [B,H,Q,K], given distance = key position − query position."""
         return query.new_zeros(())
+
+
+def check_length(positions: Tensor, max_len: int, kind: str) -> None:
+    """Refuse positions from `max_len` on; `kind` names the scheme."""
+    last = int(positions.max()) if positions.numel() else -1
+    if last >= max_len:
+        raise LengthError(
+            f"the input is longer than this model's {kind}",
+            got=f"{last + 1} tokens",
+            expected=f"at most {max_len}",
+            remedy="Shorten the input, or train with a larger max_len or with relative positions.",
+        )
+
+
+def direction(d_model: int) -> Tensor:
+    """A vector to start from whose numbers are as large as those of learned positions."""
+    return torch.randn(d_model) * 0.02

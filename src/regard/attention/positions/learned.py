@@ -8,24 +8,17 @@ from __future__ import annotations
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.positions._scheme import Position
-from regard.core.errors import LengthError
+from regard.attention.positions._scheme import Position, check_length
 
 
 class Learned(Position):
+    bounded = True
+
     def __init__(self, d_model: int, max_len: int) -> None:
         super().__init__()
         self.table = nn.Embedding(max_len, d_model)
         nn.init.normal_(self.table.weight, std=0.02)
 
     def embed(self, x: Float[Tensor, "B T D"], positions: Int[Tensor, "*b T"]) -> Float[Tensor, "B T D"]:
-        max_len = self.table.num_embeddings
-        last = int(positions.max()) if positions.numel() else -1
-        if last >= max_len:
-            raise LengthError(
-                "the input is longer than this model's learned positions",
-                got=f"{last + 1} tokens",
-                expected=f"at most {max_len}",
-                remedy="Shorten the input, or train with a larger max_len or with relative positions.",
-            )
+        check_length(positions, self.table.num_embeddings, "learned positions")
         return x + self.table(positions)
