@@ -209,3 +209,19 @@ def test_a_model_without_attention_says_so(recipe, tmp_path):
         {**recipe, "model": {"name": "seq2seq", "options": options}, "training": short}, tmp_path / "n", quiet=True
     )
     assert "no attention to look at" in one_line(run("align", tmp_path / "n", "cat dog"), 2)
+
+
+def test_several_models_are_an_ensemble(trained, recipe, tmp_path):
+    text = "red cat\none two three\n"
+    alone, together = run("translate", trained, text=text), run("translate", trained, trained, text=text)
+    assert together.returncode == 0, together.stderr
+    assert together.stdout == alone.stdout
+    files = recipe["data"]["validation"]
+    given = ("--source", files["source"], "--reference", files["target"], "--json")
+    both = [json.loads(run("evaluate", trained, *given, *more).stdout)["bleu"] for more in ((), ("--with", trained))]
+    assert both[0] == both[1]
+    other = {**recipe, "data": {**recipe["data"], "tokenizer": {"kind": "char"}}}
+    other["training"] = {**recipe["training"], "max_steps": 2, "validate_every": 2, "metric": "loss"}
+    regard.train(other, tmp_path / "other", quiet=True)
+    assert "same vocabularies" in one_line(run("translate", trained, tmp_path / "other", text=text), 2)
+    assert "--source and --reference" in one_line(run("evaluate", trained, "--with", trained), 2)

@@ -27,6 +27,9 @@ from regard.core.errors import UsageError
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
     parser.add_argument(
+        "--with", dest="partners", nargs="+", default=[], metavar="MODEL", help="translate together with these models"
+    )
+    parser.add_argument(
         "--source", metavar="FILE", help="lines to translate, or the text of a language model (plain, .gz or .xz)"
     )
     parser.add_argument("--reference", metavar="FILE", help="their translations")
@@ -52,6 +55,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.moses and (arguments.suite or arguments.source is None or arguments.reference is None):
         raise UsageError("--moses scores translations", remedy="Give --source and --reference with it.")
+    if arguments.partners and (arguments.suite or arguments.reference is None):
+        raise UsageError("--with scores translations", remedy="Give --source and --reference with it.")
     if arguments.suite:
         return _words(arguments) if arguments.suite == "words" else _suite(arguments)
     if arguments.reference is None:
@@ -64,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _translations(arguments: argparse.Namespace) -> int:
     from regard import api
 
+    arguments.model = [arguments.model, *arguments.partners]
     model = opened_with_engine(arguments)
     source, reference = api.read_text(arguments.source), api.read_text(arguments.reference)
     listed = {} if arguments.shortlist is None else {"shortlist": arguments.shortlist}

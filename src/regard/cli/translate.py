@@ -1,7 +1,8 @@
 """Translate standard input to standard output, line by line.
 
 Prints one line for each input line, in order, as soon as it is ready; an empty line stays empty. With --nbest above 1
-each line gives that many lines: line number, score and translation, separated by tabs.
+each line gives that many lines: line number, score and translation, separated by tabs. Several models, trained by one
+recipe with unlike seeds, are an ensemble: the mean of their probabilities decides.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from regard.cli._terminal import shown, shown_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="a model folder")
+    parser.add_argument("model", nargs="+", help="a model folder; several translate together, as an ensemble")
     parser.add_argument("--alignments", metavar="FILE", help="also write the attention of each word, as JSON lines")
     parser.add_argument("--json", action="store_true", help="write JSON lines with scores")
     parser.add_argument("--shortlist", metavar="FILE", help="choose from the tokens of this file: regard shortlist")

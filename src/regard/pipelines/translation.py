@@ -18,6 +18,7 @@ from regard.core.errors import LengthError, UsageError
 from regard.core.output import Output
 from regard.data.text import Specials, Tokenizer
 from regard.decoding import Hypothesis, Search, decode
+from regard.decoding.ensemble import Ensemble
 from regard.explain import Subject
 from regard.pipelines import _shortlists
 from regard.pipelines import _subjects as subjects
@@ -51,6 +52,7 @@ class TranslationPipeline(Loaded):
         self._bos = _first(tokens.get("decoder_start"), tokens.get("bos"), own.bos)
         self._eos = _first(tokens.get("eos"), own.eos)
         self._pad = _first(tokens.get("pad"), own.pad)
+        self._partners: tuple[TranslationPipeline, ...] = ()
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, decoder_input_ids: Tensor | None = None
@@ -61,6 +63,24 @@ class TranslationPipeline(Loaded):
         mask = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         output: Output = self.model(input_ids, mask, decoder_input_ids)
         return output
+
+    def join(self, *partners: TranslationPipeline) -> None:
+        """Translate together with these models from now on, by the mean of the probabilities (an ensemble).
+
+        All must have the same vocabularies, as models that differ in their seed have. Attention is still shown of this
+        model alone."""
+        for partner in partners:
+            _check_partner(self, partner)
+        self._partners = partners
+
+    def use_engine(self, engine: str) -> str | None:
+        """Run with this engine from now on, partners too; returns why another engine runs in its place, if so."""
+        reasons = [super().use_engine(engine), *(partner.use_engine(engine) for partner in self._partners)]
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def runner(self, tokens: int) -> Any:
+        own = super().runner(tokens)
+        return Ensemble([own, *(partner.runner(tokens) for partner in self._partners)]) if self._partners else own
 
     @property
     def first_token(self) -> int:
@@ -260,6 +280,23 @@ def _check_source(rows: Sequence[list[int]], most: int, first: int) -> None:
                 expected=f"at most {most:,}",
                 remedy="Split it into sentences, or raise max_source (--max-source).",
             )
+
+
+def _check_partner(model: TranslationPipeline, partner: Any) -> None:
+    """Refuse a model that an ensemble cannot have beside the first."""
+    if not isinstance(partner, TranslationPipeline):
+        raise UsageError("an ensemble needs translation models", got=type(partner).__name__)
+
+    def facts(asked: TranslationPipeline) -> tuple[Any, ...]:
+        sides = asked.source_tokenizer.pieces(), asked.target_tokenizer.pieces()
+        return (*sides, asked.first_token, asked.end_token)
+
+    if facts(model) != facts(partner):
+        raise UsageError(
+            "the models of an ensemble must have the same vocabularies",
+            got=f"{model.target_tokenizer.vocab_size} and {partner.target_tokenizer.vocab_size} tokens that differ",
+            remedy="Train them by one recipe with other seeds: --training.seed 2.",
+        )
 
 
 def _first(*ids: int | None) -> int:
