@@ -50,6 +50,7 @@ CANNOT = {
     "rollout": (*ALIGNED, *NO_ATTENTION, *MACHINES, "lstmn", "lstmn-classes", *FUSED, "han", *ATTENDERS),
     "maps": NO_ATTENTION,
     "effective": NO_ATTENTION,
+    "alternatives": NO_ATTENTION,
     "ablate": NO_ATTENTION,
     "overview": NO_ATTENTION,
     "attribute": ("ngram",),

@@ -65,13 +65,13 @@ def _effective(look: Look) -> tuple[Tensor, Tensor]:
     allowed = None if allowed is None or bool(allowed.all()) else allowed[None]
     parts = [
         reaching(look.weights[None, :, queries], path_HKE[None], None if allowed is None else allowed[:, :, queries])
-        for queries, path_HKE in _paths(look)
+        for queries, path_HKE in value_paths(look)
     ]
     effective_BHQK, null_BHQ = (torch.cat(part, 2) for part in zip(*parts, strict=True))
     return effective_BHQK[0], null_BHQ[0]
 
 
-def _paths(look: Look) -> Iterator[tuple[slice, Tensor]]:
+def value_paths(look: Look) -> Iterator[tuple[slice, Tensor]]:
     """The queries that share each T, and its path [H,K,E]."""
     path, calls = look.site.path, look.site.calls
     assert path is not None
@@ -87,7 +87,7 @@ def _paths(look: Look) -> Iterator[tuple[slice, Tensor]]:
 
 def _facts(look: Look, part: Tensor, null: Tensor) -> dict[str, Any]:
     raw = look.weights
-    pairs = [(raw[:, queries] @ path, part[:, queries] @ path) for queries, path in _paths(look)]
+    pairs = [(raw[:, queries] @ path, part[:, queries] @ path) for queries, path in value_paths(look)]
     wanted, got = (torch.cat(both, 1) for both in zip(*pairs, strict=True))
     sums = part.sum(-1)
     return {
