@@ -25,6 +25,7 @@ CHOOSERS = lookup.names("regard.attention.choosers")
 VARIANTS = [
     *(("transformer", {"position": position, "order": order}) for position in POSITIONS for order in ("pre", "post")),
     ("transformer", {"share": "none", "norm": "rms", "activation": "swiglu"}),
+    ("transformer", {"order": "none"}),
     ("transformer", {"share": "target", "attention_dropout": 0.1, "activation": "gelu"}),
     ("seq2seq", {"attention": "none"}),
     *(("seq2seq", {"cell": cell, "n_layers": n, "attention": style}) for cell in ("elman", "gru", "lstm")

@@ -1,7 +1,8 @@
-"""A sublayer with its residual connection, in either order.
+"""A sublayer with its residual connection, in one of two orders, or without it.
 
 pre     x + dropout(f(norm(x)))      trains deep stacks without warm-up (Xiong et al. 2020)
 post    norm(x + dropout(f(x)))      the original Transformer and BERT
+none    norm(dropout(f(x)))          no residual connection, to see what it is for
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from regard.core.errors import UnknownName
 from regard.layers.dropout import Dropout
 
-ORDERS = ("post", "pre")
+ORDERS = ("none", "post", "pre")
 
 
 class Residual(nn.Module):
@@ -28,4 +29,5 @@ class Residual(nn.Module):
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.order == "pre":
             return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x)))
+        changed = self.dropout(sublayer(x))
+        return self.norm(changed if self.order == "none" else x + changed)

@@ -41,7 +41,7 @@ class EncoderConfig(Config):
     d_ff: int = Field(512, gt=0)
     activation: str = "gelu"
     position: str = "sinusoidal"
-    order: Literal["pre", "post"] = "pre"
+    order: Literal["pre", "post", "none"] = "pre"
     pooling: Pooling = Field("first", description="first: the state of [CLS]")
     dropout: float = Field(0.1, ge=0, lt=1)
     attention_dropout: float = Field(0.0, ge=0, lt=1)

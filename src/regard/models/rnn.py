@@ -57,6 +57,7 @@ class RnnConfig(Config):
     variational: bool = Field(False, description="one dropout mask for all steps, also from step to step")
     tie: bool = Field(False, description="the output layer is the transposed embedding")
     spread: float = Field(0.0, ge=0, description="all weights start uniform in ± this, as in Zaremba et al.; 0: usual")
+    radius: float = Field(0.0, ge=0, description="spectral radius of the recurrent matrices at the start; 0: usual, 1")
     characters: int = Field(0, ge=0, description="numbers that a word's characters give, beside its vector; 0: none")
     unk: int = Field(1, ge=0, description="with characters: the token whose vector unknown words have")
     head: Literal["tokens", "classes", "token_classes"] = "tokens"
@@ -125,6 +126,16 @@ class Rnn(Unconditional):
         if config.spread:
             for parameter in self.parameters():
                 nn.init.uniform_(parameter, -config.spread, config.spread)
+        if config.radius:
+            self._set_radius(config.radius)
+
+    @torch.no_grad()
+    def _set_radius(self, radius: float) -> None:
+        """Scale orthogonal recurrent matrices, all of whose eigenvalues have modulus 1."""
+        for name, parameter in self.layers.named_parameters():
+            if "weight_hh" in name:
+                for gate in parameter.chunk(len(parameter) // self.config.d_hidden):
+                    nn.init.orthogonal_(gate).mul_(radius)
 
     def forward(
         self,

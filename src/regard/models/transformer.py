@@ -4,10 +4,10 @@
     decoder    y = E_t(target)·√d + PE     then N × (masked self-attention, cross-attention, feed-forward)
     logits     W y, with W the embedding of the target (tied)
 
-`order="post"` is the paper; `"pre"` needs no warm-up and gets a last norm on each side. Any position scheme of the core
-may replace the sinusoids: those that act on the query, the keys or the scores are shared by the layers of one side and
-leave cross-attention alone. One vocabulary for both sides (`share="all"`) is one matrix for both embeddings and the
-output.
+`order="post"` is the paper; `"pre"` needs no warm-up and gets a last norm on each side; `"none"` leaves the
+residual connections out. Any position scheme of the core may replace the sinusoids: those that act on the query, the
+keys or the scores are shared by the layers of one side and leave cross-attention alone. One vocabulary for both sides
+(`share="all"`) is one matrix for both embeddings and the output.
 
 Marian's and Pegasus' folders open as this model (`_marian.py`, `_pegasus.py`): sines before cosines (`halves`), a
 constant added to the logits (`output_bias`). A model with other settings of these two is written as theirs by changing
@@ -59,7 +59,7 @@ class TransformerConfig(Config):
     activation_dropout: float = Field(0.0, ge=0, lt=1)
     activation: str = "relu"
     norm: str = "layer"
-    order: Literal["pre", "post"] = "post"
+    order: Literal["pre", "post", "none"] = "post"
     position: str = "sinusoidal"
     halves: bool = Field(False, description="sinusoidal: all sines before all cosines")
     scale: bool = Field(True, description="embeddings are multiplied by √d_model")

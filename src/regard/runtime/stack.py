@@ -33,6 +33,8 @@ def why_not(block: nn.Module) -> str | None:
     residuals = [part for part in block.children() if isinstance(part, Residual)]
     if any(not isinstance(part.norm, nn.LayerNorm | nn.RMSNorm | nn.Identity) for part in residuals):
         return f"norms of the kind {type(residuals[0].norm).__name__}"
+    if any(part.order == "none" for part in residuals):
+        return "blocks without residual connections"
     for heads in (part for part in block.children() if isinstance(part, MultiHead)):
         if not isinstance(heads.score, ScaledDot | Dot) or not heads.chooser.fused:
             return "scores other than inner products with a softmax"

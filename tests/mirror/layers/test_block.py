@@ -101,6 +101,8 @@ def test_any_f_can_be_wrapped():
     torch.testing.assert_close(wrapped(x, lambda y: 2 * y), 3 * x)
     with pytest.raises(UnknownName, match="Did you mean 'post'"):
         Residual(make_norm("none", D), order="posst")
+    bare = Residual(make_norm("none", D), order="none")
+    torch.testing.assert_close(bare(x, lambda y: 2 * y), 2 * x)
 
 
 def test_an_encoder_block_learns_to_find_the_b():

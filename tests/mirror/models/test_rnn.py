@@ -54,3 +54,13 @@ def test_characters_are_asked_for_and_refused_where_they_do_not_fit(tokenizer):
         model(torch.tensor([[4, 5]]))
     with pytest.raises(ConfigError, match="characters are for a classifier or a tagger"):
         config_of("rnn", {"vocab_size": 9, "characters": 3})
+
+
+@pytest.mark.parametrize("cell", ["elman", "gru", "lstm"])
+@pytest.mark.parametrize("radius", [0.9, 1.0, 1.1])
+def test_the_spectral_radius_is_the_one_asked_for(cell, radius):
+    config = config_of("rnn", {"vocab_size": 9, "cell": cell, "d_hidden": 12, "n_layers": 2, "radius": radius})
+    matrices = [value for name, value in make_model("rnn", config).named_parameters() if "weight_hh" in name]
+    assert len(matrices) == 2
+    for gate in (gate for matrix in matrices for gate in matrix.chunk(len(matrix) // 12)):
+        assert torch.linalg.eigvals(gate).abs().max().item() == pytest.approx(radius, rel=1e-4)
