@@ -28,6 +28,7 @@ from regard.runs.run import Run
 from regard.runs.validation import validate
 from regard.store import load_model, save_model, unsaid, writable_formats
 from regard.store.formats.regard import described_task
+from regard.story import Told
 from regard.views import tree as tree_view
 from regard.views.result import Result, output_file
 
@@ -202,3 +203,38 @@ def panels_for_terminal(result: Result, width: int) -> list[Any]:
     from regard.views.terminal import panels_for_terminal
 
     return panels_for_terminal(result, width)
+
+
+def story_steps() -> dict[str, Any]:
+    """The steps of the lectures' thread, by name and in order."""
+    from regard import story
+
+    return dict(story.all_steps())
+
+
+def story_step(name: str) -> str:
+    """The name of a step that is given by name or number."""
+    from regard import story
+
+    return story.find_step(name).__name__.rpartition(".")[2]
+
+
+def tell(
+    name: str,
+    out: str | Path,
+    *,
+    full: bool = False,
+    seeds: tuple[int, ...] = (1, 2, 3),
+    pages: Path | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Told:
+    """Run a step of the story in a folder; with `pages`, also write its page there, and the index of all pages."""
+    from regard import story
+    from regard.story.pages import index_page, write_step
+
+    step = story.find_step(name)
+    told: Told = step.run(story.Stage(Path(out) / name, seeds, full, say))
+    if pages is not None:
+        write_step(name, step, told, pages)
+        (pages / "index.md").write_text(index_page(pages), encoding="utf-8")
+    return told

@@ -23,6 +23,7 @@ from regard.explain import Subject
 from regard.pipelines import _shortlists
 from regard.pipelines import _subjects as subjects
 from regard.pipelines._alignment import Alignment, by_pieces, by_words
+from regard.pipelines._ensembles import check_partner
 from regard.pipelines._loaded import Loaded, check_length
 from regard.pipelines._verbs import verb
 from regard.runtime.shortlist import Shortlisted
@@ -70,7 +71,7 @@ class TranslationPipeline(Loaded):
         All must have the same vocabularies, as models that differ in their seed have. Attention is still shown of this
         model alone."""
         for partner in partners:
-            _check_partner(self, partner)
+            check_partner(self, partner)
         self._partners = partners
 
     def use_engine(self, engine: str) -> str | None:
@@ -280,23 +281,6 @@ def _check_source(rows: Sequence[list[int]], most: int, first: int) -> None:
                 expected=f"at most {most:,}",
                 remedy="Split it into sentences, or raise max_source (--max-source).",
             )
-
-
-def _check_partner(model: TranslationPipeline, partner: Any) -> None:
-    """Refuse a model that an ensemble cannot have beside the first."""
-    if not isinstance(partner, TranslationPipeline):
-        raise UsageError("an ensemble needs translation models", got=type(partner).__name__)
-
-    def facts(asked: TranslationPipeline) -> tuple[Any, ...]:
-        sides = asked.source_tokenizer.pieces(), asked.target_tokenizer.pieces()
-        return (*sides, asked.first_token, asked.end_token)
-
-    if facts(model) != facts(partner):
-        raise UsageError(
-            "the models of an ensemble must have the same vocabularies",
-            got=f"{model.target_tokenizer.vocab_size} and {partner.target_tokenizer.vocab_size} tokens that differ",
-            remedy="Train them by one recipe with other seeds: --training.seed 2.",
-        )
 
 
 def _first(*ids: int | None) -> int:

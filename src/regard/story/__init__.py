@@ -1,0 +1,110 @@
+"""The lectures' thread as steps that run: what a lecture says, what is measured here, and whether it holds.
+
+Each file in `steps/` is one step. It defines
+
+    NUMBER, TITLE       its place in the thread, and its heading
+    LECTURE             what the lectures say, as paragraphs for a student
+    COMMANDS            commands of regard that do the same with real data
+    FULL                what `--full` adds, in a sentence; empty: nothing
+    run(stage)          trains small models, measures, and returns a `Told`
+
+A step runs offline: its text is generated or embedded. Its models train in at most two minutes each, in the stage's
+folder, where a second run finds them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+import torch
+
+from regard.core import lookup
+from regard.core.errors import UnknownName
+from regard.data.text import make_tokenizer
+from regard.models import config_of, make_model
+from regard.pipelines import Loaded, make_pipeline
+from regard.runs.parsing import parse_recipe
+from regard.runs.run import Run
+from regard.runs.validation import validate
+from regard.store import StoredModel, load_model
+from regard.views.result import Result
+
+_STEPS = "regard.story.steps"
+Verdict = Literal["holds", "holds in part", "does not hold here"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the lectures, with what was measured."""
+
+    says: str
+    verdict: Verdict
+    because: str
+    """One sentence with the numbers that decide."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a step shows: pictures and tables, claims with their verdicts, and what follows from it."""
+
+    result: Result
+    claims: list[Claim]
+    follows: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where a step runs. `seeds` are for comparisons; `full` asks for the models of the recipes, where they exist."""
+
+    folder: Path
+    seeds: tuple[int, ...] = (1, 2, 3)
+    full: bool = False
+    say: Callable[[str], None] = field(default=lambda text: None, repr=False)
+
+    def train(self, name: str, recipe: Mapping[str, Any]) -> Loaded:
+        """Train a model in the stage's folder and open it; a second call finds it there."""
+        self.say(name)
+        run = Run(parse_recipe(recipe), self.folder / name, quiet=True)
+        return make_pipeline(load_model(run.train()))
+
+    def validated(self, name: str) -> dict[str, float]:
+        """The metrics of a model that was trained here, on the data that its recipe holds out."""
+        return validate(self.folder / name)
+
+    def untrained(self, name: str, options: Mapping[str, Any], lines: list[str], *, seed: int = 1) -> Loaded:
+        """A language model with random weights and the words of these lines."""
+        tokenizer = make_tokenizer("word", lines)
+        config = config_of(name, {**options, "vocab_size": tokenizer.vocab_size})
+        torch.manual_seed(seed)
+        model = make_model(name, config).eval()
+        return make_pipeline(StoredModel("language_model", name, config, model, tokenizer, tokenizer))
+
+    def write_lines(self, name: str, lines: list[str]) -> str:
+        """Write a text for a recipe; return its path. What is there already and equal is left alone."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = "".join(line + "\n" for line in lines)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+        return str(path)
+
+
+def all_steps() -> dict[str, ModuleType]:
+    """All steps by name, in the order of the thread."""
+    modules = {name: importlib.import_module(f"{_STEPS}.{name}") for name in lookup.names(_STEPS)}
+    return dict(sorted(modules.items(), key=lambda item: item[1].NUMBER))
+
+
+def find_step(name: str) -> ModuleType:
+    """A step by name, or by its number in the thread."""
+    every = all_steps()
+    if name.isdigit():
+        name = next((key for key, step in every.items() if int(name) == step.NUMBER), name)
+    if name not in every:
+        raise UnknownName("step", name, every)
+    return every[name]
