@@ -103,6 +103,7 @@ class TemporalConvolutions(nn.Module):
         Every block keeps its input, so one array of features is all that the blocks must remember.
         """
         for block in self.blocks:
+            assert isinstance(block, GatedCausalBlock)
             end = width + block.feature.d_output
             past_BTD[:, time, width:end] = block.at(past_BTD[..., :width], time)
             width = end

@@ -89,17 +89,14 @@ class Snail(nn.Module):
         width += 0 if policy else config.n_outputs
         self.d_first = width
         self.blocks = nn.ModuleList()
-        for sizes in config.blocks:
-            if len(sizes) == 2:
-                self.blocks.append(JoinedAttention(width, *sizes))
-            else:
-                self.blocks.append(TemporalConvolutions(width, config.seq_len, *sizes))
-            width = self.blocks[-1].d_output
-        self.output = nn.Linear(width, config.n_outputs)
-        self.value = nn.Linear(width, 1) if policy else None
-        for number, block in enumerate(self.blocks):
+        for number, sizes in enumerate(config.blocks):
+            block = _block(width, sizes, config.seq_len)
             if isinstance(block, JoinedAttention):
                 block.site = f"decoder.{number}.self"
+            self.blocks.append(block)
+            width = block.d_output
+        self.output = nn.Linear(width, config.n_outputs)
+        self.value = nn.Linear(width, 1) if policy else None
         self._initialise()
 
     @torch.no_grad()
@@ -180,9 +177,15 @@ class Snail(nn.Module):
         for block in self.blocks:
             if isinstance(block, JoinedAttention):
                 width, readers = block.fill(features, time, width, past[str(readers)]), readers + 1
-            else:
+            elif isinstance(block, TemporalConvolutions):
                 width = block.fill(features, time, width)
         return self._decided(features[:, time : time + 1])
+
+
+def _block(width: int, sizes: tuple[int, ...], seq_len: int) -> JoinedAttention | TemporalConvolutions:
+    if len(sizes) == 2:
+        return JoinedAttention(width, sizes[0], sizes[1])
+    return TemporalConvolutions(width, seq_len, sizes[0])
 
 
 class _Embedding(nn.Module):
