@@ -15,7 +15,7 @@ BANDIT = {"name": "bandit", "arms": 3, "pulls": 8}
 MDP = {"name": "mdp", "states": 3, "actions": 2, "horizon": 3, "episodes": 2}
 
 
-def recipe(environment=BANDIT, *, epochs=25, **training):
+def recipe(environment=BANDIT, *, epochs=40, **training):
     return {
         "task": "policy",
         "data": {

@@ -2,7 +2,9 @@
 
     δ_t = r_t + γ V_{t+1} − V_t        A_t = δ_t + γλ A_{t+1}        R_t = A_t + V_t      (Schulman et al. 2016, GAE)
 
-γ is `discount`, λ is `smoothing`; V after the last step is 0. A_t is then scaled to mean 0 and variance 1.
+γ is `discount`, λ is `smoothing`; V after the last step is 0. A_t is then scaled to mean 0 and variance 1. Rewards are
+divided by Σ_t γ^t over a trial beforehand: R is then of the size of one step's reward, and learning V does not drown
+the policy in a long trial.
 
 An epoch is one collection of trials by the policy as it is when the epoch begins, read `passes` times in `parts`
 batches (Schulman et al. 2017, PPO). Environments and choices depend on the seed and on numbers alone, so an epoch that
@@ -145,7 +147,8 @@ class Experience:
         how = self.how
         numbers: Any = np.arange(number * how.trials, (number + 1) * how.trials)
         played = play(self.policy, self.environment, numbers, seed=self.seed, split=TRAIN)
-        rewards = torch.from_numpy(played.history.rewards).float()
+        whole = sum(how.discount**time for time in range(self.environment.n_steps))
+        rewards = torch.from_numpy(played.history.rewards).float() / whole
         gained = advantages(rewards, played.values, discount=how.discount, smoothing=how.smoothing)
         return {
             "steps": played.steps,

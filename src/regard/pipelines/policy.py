@@ -35,7 +35,8 @@ class Trial:
 
 @dataclass(frozen=True)
 class Decision:
-    """The most likely action, and the probabilities of all; `value` is the return that is expected from here."""
+    """The most likely action, and the probabilities of all; `value` is the return that is expected from here, scaled
+    as in training (`data/experience.py`)."""
 
     action: int
     probabilities: list[float]
