@@ -1,6 +1,8 @@
 """Few-shot classification as a user meets it: trained, evaluated, resumed, asked with a folder of examples, refused."""
 
+import os
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -190,3 +192,15 @@ def test_files_that_are_none(arrays, tmp_path):
         Episodes(ClassImages((), []), FORM, Shape(3, 1, 1), count=1, rows=1, seed=0)
     with pytest.raises(ConfigError, match="has too few images"):
         Episodes(read_arrays(arrays, "a", channels=1, invert=False), FORM, Shape(3, 6, 3), count=1, rows=1, seed=0)
+
+
+def test_omniglot_has_its_official_split():
+    path = Path(os.environ.get("REGARD_DATA", "absent")) / "omniglot" / "omniglot_28x28.npz"
+    if not path.is_file():
+        pytest.skip("REGARD_DATA has no omniglot")
+    train, test = (read_arrays(path, split, channels=1, invert=True) for split in ("meta_train", "meta_test"))
+    assert (len(train), len(test)) == (964, 659)
+    alphabets = [{name.rsplit("-", 1)[0] for name in part.names} for part in (train, test)]
+    assert (len(alphabets[0]), len(alphabets[1])) == (30, 20)
+    assert not alphabets[0] & alphabets[1]
+    assert max(image.mean() for image in train.examples) < 127, "ink is bright"

