@@ -58,8 +58,8 @@ def _words(name, task, **options):
     return make_pipeline(stored(name, task, options, {"labels": ["x", "y", "z"]}, tokenizer))
 
 
-def _picture():
-    generator = torch.Generator().manual_seed(3)
+def _picture(seed=3):
+    generator = torch.Generator().manual_seed(seed)
     return Image.fromarray(torch.randint(0, 256, (8, 8, 3), generator=generator, dtype=torch.uint8).numpy())
 
 
@@ -80,6 +80,20 @@ def _captioner(name, **options):
 def _bits(**options):
     sizes = {"d_input": 5, "d_output": 3, "d_controller": 10, "n_rows": 12, "d_row": 6, **options}
     return make_pipeline(stored("ntm", "bits", sizes, {"kind": "copy", "bits": 3})), "101 001 110", None
+
+
+def _few_shot():
+    extra = {"image": IMAGE, "ways": 3, "shots": 2}
+    sizes = {"n_outputs": 3, "seq_len": 7, "image_size": 8, "channels": 3, "n_filters": 6, "d_model": 8}
+    made = stored("snail", "few_shot", {**sizes, "blocks": ((6, 5), (4,), (7, 6))}, extra)
+    support = {"cat": [_picture(1), _picture(2)], "dog": [_picture(4)], "owl": [_picture(5)]}
+    return make_pipeline(made), _picture(), support
+
+
+def _policy():
+    sizes = {"head": "policy", "n_outputs": 3, "seq_len": 9, "d_input": 5, "blocks": ((4,), (6, 5), (3, 4))}
+    extra = {"environment": {"name": "bandit", "arms": 3, "pulls": 9}, "seed": 1}
+    return make_pipeline(stored("snail", "policy", sizes, extra)), "0:1 2:0 1:1", None
 
 
 MAKERS = {
@@ -124,6 +138,8 @@ MAKERS = {
         "the zebra sat on the mat",
         None,
     ),
+    "snail": _few_shot,
+    "snail-policy": _policy,
     "ntm": _bits,
     "ntm-heads": lambda: _bits(n_reads=2, n_writes=2, controller="feedforward"),
     "ntm-none": lambda: _bits(n_reads=0, n_writes=0),

@@ -29,6 +29,8 @@ SMALL = {
     "resnet": {"image_size": 8, "widths": (6, 8), "blocks": 1},
     "fourier": {"n_frequencies": 6, "d_hidden": 10, "n_layers": 2},
     "efficientnet_lite": {"image_size": 8, "d_stem": 6, "stages": ((1, 3, 1, 1, 5), (2, 5, 2, 2, 7)), "d_model": 9},
+    # As a policy; as a few-shot learner in tests/mirror/models/test_snail.py.
+    "snail": {"head": "policy", "n_outputs": 3, "seq_len": 10, "d_input": 6, "d_model": 5, "blocks": ((4,), (6, 7))},
 }
 IMAGE_MODELS = ("vit", "resnet", "efficientnet_lite")
 WITHOUT_TOKENS = (*IMAGE_MODELS, "fourier")
@@ -97,6 +99,8 @@ OTHER_MODELS = [
     *(("fourier", {"features": features}) for features in ("plain", "basic", "positional", "gaussian")),
     ("efficientnet_lite", {"n_labels": 0}),
     ("efficientnet_lite", {"n_labels": 3}),
+    ("snail", {}),
+    ("snail", {"blocks": ((3, 4), (5,), (6, 2))}),
 ]
 
 
@@ -105,6 +109,8 @@ def own_sites(model):
     config = model.config
     if hasattr(config, "n_rows"):
         return ["memory.write", "memory.read"] if model.n_heads else []
+    if hasattr(config, "seq_len"):
+        return [f"decoder.{number}.self" for number, sizes in enumerate(config.blocks) if len(sizes) == 2]
     if hasattr(config, "span"):
         side = "decoder" if config.head == "tokens" else "encoder"
         return [f"{side}.{layer}.tape" for layer in range(config.n_layers)]
@@ -132,6 +138,8 @@ def inputs(name, lengths=(5, 3, 8), *, left=False):
         return {"pixel_values": torch.randn(len(lengths), 3, 8, 8, generator=generator)}
     if name == "fourier":
         return {"points": torch.rand(len(lengths), 2, generator=generator)}
+    if name == "snail":
+        return {"steps": torch.randn(len(lengths), max(lengths), 6, generator=generator)}
     if name == "ntm":
         return {"bits": torch.randint(2, (len(lengths), max(lengths), 6), generator=generator).float()}
     ids, mask = (
@@ -149,9 +157,8 @@ def inputs(name, lengths=(5, 3, 8), *, left=False):
 
 def numbers(output):
     """Everything that the model says, as one list of tensors."""
-    return [
-        tensor for tensor in (output.hidden, output.logits, output.pooled, output.pair_logits) if tensor is not None
-    ]
+    parts = (output.hidden, output.logits, output.pooled, output.pair_logits, output.values)
+    return [tensor for tensor in parts if tensor is not None]
 
 
 @pytest.mark.parametrize(("name", "options"), LANGUAGE_MODELS, ids=name_of)
@@ -192,7 +199,7 @@ def test_the_rest_of_the_batch_changes_nothing(name, options):
                 for key, value in some.items()
             }
             for whole, other in zip(together, numbers(model(**cut)), strict=True):
-                tokens = name not in WITHOUT_TOKENS and whole.dim() >= 3
+                tokens = name not in WITHOUT_TOKENS and (whole.dim() >= 3 or name == "snail")
                 wanted = whole[row : row + 1, :length] if tokens else whole[row : row + 1]
                 torch.testing.assert_close(wanted, other, atol=1e-5, rtol=1e-5)
 

@@ -81,6 +81,12 @@ def check_kind(model: Any, texts: list[str]) -> None:
         raise UsageError(f"{images[0]} is an image, and this model reads text", remedy=remedy)
 
 
+def check_support(model: Any, folder: str | None) -> None:
+    """Refuse labelled images for a model whose classes are fixed."""
+    if folder is not None and "support" not in model.accepts:
+        raise UsageError("--support is for few-shot models", got="one with its own classes", remedy="Leave it out.")
+
+
 def opened(path: str) -> Any:
     """Load the model; print notes about how it was loaded on standard error."""
     from regard import api

@@ -3,6 +3,8 @@
 Texts come from the command line, --file or standard input, one per line; with --pairs a line is two texts separated by
 a tab. For an image model the arguments are image files. Prints class, probability and text. A multi-label model prints
 all classes with a probability of at least 0.5, or - if there is none. An empty text has no class: its line is -.
+A few-shot model takes its classes from a folder with one subfolder of labelled images per class:
+regard classify MODEL --support FOLDER image.png
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import sys
 from typing import Any
 
 from regard.cli._engine import add_engine, opened_with_engine
-from regard.cli._inputs import add_inputs, batches, check_kind, columns, tell_cut
+from regard.cli._inputs import add_inputs, batches, check_kind, check_support, columns, tell_cut
 from regard.cli._terminal import shown, shown_json
 
 
@@ -20,17 +22,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
     add_inputs(parser, what="text")
     parser.add_argument("--pairs", action="store_true", help="each line is two texts, separated by a tab")
+    parser.add_argument("--support", metavar="FOLDER", help="few-shot models: labelled images, a subfolder per class")
     add_engine(parser)
+
+
+def prepare(words: list[str]) -> list[str]:
+    """Put --support and its folder before the model: argparse would accept no image after them."""
+    start = words.index("classify") + 1
+    first, rest, waiting = list[str](), list[str](), words[start:]
+    while waiting:
+        word = waiting.pop(0)
+        if word == "--":
+            rest += [word, *waiting]
+            break
+        if word.partition("=")[0] != "--support":
+            rest.append(word)
+            continue
+        first += [word, *([waiting.pop(0)] if word == "--support" and waiting else [])]
+    return [*words[:start], *first, *rest]
 
 
 def run(arguments: argparse.Namespace) -> int:
     model: Any = opened_with_engine(arguments)
     check_kind(model, arguments.texts)
+    check_support(model, arguments.support)
+    support = {} if arguments.support is None else {"support": arguments.support}
     first, empty = 1, list[int]()
     for lines in batches(arguments):
         asked = {number: line for number, line in enumerate(lines, first) if line.strip()}
         given = list(asked.values())
-        classes = model.classify(*(columns(given, 2, "a pair", asked) if arguments.pairs else [given])) if asked else []
+        sides = columns(given, 2, "a pair", asked) if arguments.pairs else [given]
+        classes = model.classify(*sides, **support) if asked else []
         results = dict(zip(asked, classes, strict=True))
         for number, line in enumerate(lines, first):
             print(_line(line, results.get(number), as_json=arguments.json))

@@ -4,6 +4,7 @@ regard explain MODEL "text" ["target"]                       attention maps in t
 regard explain MODEL "text" --method effective --out x.html  raw beside effective attention, as one page
 regard explain MODEL "text" --out x.trace                    store the whole run, for later: regard explain x.trace
 regard explain MODEL picture.png                             a Vision Transformer, or a captioner: a picture a word
+regard explain MODEL image.png --support FOLDER              which labelled images a few-shot model looked at
 regard explain --methods                                     all methods with their options
 """
 
@@ -13,11 +14,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from regard.cli._inputs import is_image
+from regard.cli._inputs import check_support, is_image
 from regard.cli._terminal import shown_json
 from regard.core.errors import UsageError
 
-_FLAGS, _VALUES = ("methods", "json", "help", "debug"), ("method", "file", "out")
+_FLAGS, _VALUES = ("methods", "json", "help", "debug"), ("method", "file", "out", "support")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="read texts from a file (- is standard input) instead, one per line; --row chooses one of them",
     )
+    parser.add_argument("--support", metavar="FOLDER", help="few-shot models: labelled images, a subfolder per class")
     parser.add_argument("--out", metavar="FILE", help="write .html, .svg, .png, .json or .trace instead")
     parser.add_argument("--with", dest="given", action="append", default=[], help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -85,7 +87,9 @@ def run(arguments: argparse.Namespace) -> int:
     if needed is not None:
         model = api.load_trace(arguments.model) if is_trace else model or api.load(arguments.model)
         if not is_trace:
+            check_support(model, arguments.support)
             _check_kind(model, texts, target)
+            target = target if arguments.support is None else arguments.support
     if out is not None and out.suffix == ".trace":
         if texts is None:
             raise UsageError("a trace needs a text to run the model on", got="a trace" if is_trace else "none")

@@ -18,7 +18,7 @@ class Output:
     holds all logits at once. They are computed in the mode (with or without gradients) that the model ran in.
     """
 
-    __slots__ = ("_logits", "_mode", "hidden", "log_prob", "pair_logits", "penalty", "pooled", "state")
+    __slots__ = ("_logits", "_mode", "hidden", "log_prob", "pair_logits", "penalty", "pooled", "state", "values")
 
     def __init__(
         self,
@@ -29,6 +29,7 @@ class Output:
         log_prob: Tensor | None = None,
         state: Mapping[str, Tensor] | None = None,
         penalty: Tensor | None = None,
+        values: Tensor | None = None,
     ) -> None:
         self.hidden = hidden
         self._logits = logits
@@ -43,6 +44,8 @@ class Output:
         """A recurrent model's state after the input, from which a later call can go on."""
         self.penalty = penalty
         """What the model itself adds to the loss of each row [B] in training; None: nothing."""
+        self.values = values
+        """The return that a policy expects from each step on [B,T]."""
 
     @property
     def logits(self) -> Tensor | None:

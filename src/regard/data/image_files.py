@@ -153,14 +153,15 @@ class ImageFolder:
 
     def images(self) -> Iterator[Labelled]:
         for number, name in enumerate(self.classes()):
-            files = self._files(name)
+            files = self.files_of(name)
             if not files:
                 raise DataError(f"{self.folder / name} holds no images", remedy="Add some, or remove the folder.")
             for path in files:
                 yield open_image(path), number
 
     def paths(self) -> list[Path]:
-        return [path for name in self.classes() for path in self._files(name)]
+        return [path for name in self.classes() for path in self.files_of(name)]
 
-    def _files(self, name: str) -> list[Path]:
+    def files_of(self, name: str) -> list[Path]:
+        """The files of a class."""
         return sorted(path for path in (self.folder / name).iterdir() if path.is_file() and path.name[0] != ".")

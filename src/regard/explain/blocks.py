@@ -169,6 +169,8 @@ def _block(subject: Subject, h: Tensor, lower: str, upper: str) -> Block | None:
         return None
     weights, query, keys, values = (x for x in (seen[0].weights, seen[0].query, seen[0].keys, seen[0].values))
     assert weights is not None and query is not None and keys is not None and values is not None  # noqa: PT018
+    if values.shape[3] != query.shape[3]:  # the closed form is for one width; SNAIL's values have their own
+        return None
     n_heads = query.shape[1]
     shared = n_heads // keys.shape[1]
     parts: dict[str, Any] = {

@@ -7,6 +7,9 @@ temporal    ⌈log₂ T⌉ dense blocks with kernel 2 and dilations 1, 2, 4, …
 W_j are the taps of `convolution.weight`, the last one being j = 0; D of the paper is `n_filters`, its T is `seq_len`,
 its R is `dilation`. After n dense blocks an output sees the last 2ⁿ inputs, its own included: all T of them.
 
+`branches` is the number of alternatives for the last step: the last `branches` inputs all follow the same past and do
+not see each other, so that many questions about one past cost little more than one.
+
 Where we differ: the paper's pseudo-code counts i from 1 and dilates by 2ⁱ, so 2, 4, …: output t would see only every
 second input. WaveNet (van den Oord et al. 2016), the source of the block, begins with 1, and so do we.
 """
@@ -33,11 +36,26 @@ class CausalConvolution(nn.Module):
         self.reach = (kernel - 1) * dilation
         self.convolution = nn.Conv1d(d_input, d_output, kernel, dilation=dilation)
 
-    def forward(self, x_BTD: Float[Tensor, "B T D"]) -> Float[Tensor, "B T Dout"]:
-        # Zeros on the left only: padding both sides and cutting the right would compute unused outputs.
-        x_BDT = F.pad(x_BTD.transpose(1, 2), (self.reach, 0))
-        y_BDT: Tensor = self.convolution(x_BDT)
-        return y_BDT.transpose(1, 2)
+    def forward(self, x_BTD: Float[Tensor, "B T D"], branches: int = 1) -> Float[Tensor, "B T Dout"]:
+        # A product for each tap: torch's convolution takes 1.3 to 2.7 times as long (measured, 6 to 100 steps),
+        # and what stands before the start is not computed at all.
+        dilation, weight, last = self.convolution.dilation[0], self.convolution.weight, x_BTD.shape[1] - branches
+        y_BTD = F.linear(x_BTD, weight[:, :, -1], self.convolution.bias)
+        for tap in range(1, weight.shape[2]):
+            if (back := tap * dilation) <= last:
+                earlier_BTD = F.linear(x_BTD[:, : last + 1 - back], weight[:, :, -1 - tap])
+                parts = y_BTD[:, back:last] + earlier_BTD[:, :-1], y_BTD[:, last:] + earlier_BTD[:, -1:]
+                y_BTD = torch.cat([y_BTD[:, :back], *parts], 1)
+        return y_BTD
+
+    def at(self, past_BTD: Float[Tensor, "B T D"], time: int) -> Float[Tensor, "B Dout"]:
+        """The output at one step, from the inputs up to it."""
+        dilation, weight = self.convolution.dilation[0], self.convolution.weight
+        y_BD = F.linear(past_BTD[:, time], weight[:, :, -1], self.convolution.bias)
+        for tap in range(1, weight.shape[2]):
+            if (before := time - tap * dilation) >= 0:
+                y_BD = y_BD + F.linear(past_BTD[:, before], weight[:, :, -1 - tap])
+        return y_BD
 
 
 class GatedCausalBlock(nn.Module):
@@ -49,9 +67,13 @@ class GatedCausalBlock(nn.Module):
         self.feature = CausalConvolution(d_input, n_filters, kernel=kernel, dilation=dilation)
         self.gate = CausalConvolution(d_input, n_filters, kernel=kernel, dilation=dilation)
 
-    def forward(self, x_BTD: Float[Tensor, "B T D"]) -> Float[Tensor, "B T Dout"]:
-        added_BTD = torch.tanh(self.feature(x_BTD)) * torch.sigmoid(self.gate(x_BTD))
+    def forward(self, x_BTD: Float[Tensor, "B T D"], branches: int = 1) -> Float[Tensor, "B T Dout"]:
+        added_BTD = torch.tanh(self.feature(x_BTD, branches)) * torch.sigmoid(self.gate(x_BTD, branches))
         return torch.cat([x_BTD, added_BTD], dim=-1)
+
+    def at(self, past_BTD: Float[Tensor, "B T D"], time: int) -> Float[Tensor, "B F"]:
+        """The features that this block adds at one step."""
+        return torch.tanh(self.feature.at(past_BTD, time)) * torch.sigmoid(self.gate.at(past_BTD, time))
 
 
 class TemporalConvolutions(nn.Module):
@@ -70,7 +92,19 @@ class TemporalConvolutions(nn.Module):
         )
         self.d_output = d_input + n_blocks * n_filters
 
-    def forward(self, x_BTD: Float[Tensor, "B T D"]) -> Float[Tensor, "B T Dout"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], branches: int = 1) -> Float[Tensor, "B T Dout"]:
         for block in self.blocks:
-            x_BTD = block(x_BTD)
+            x_BTD = block(x_BTD, branches)
         return x_BTD
+
+    def fill(self, past_BTD: Float[Tensor, "B T D"], time: int, width: int) -> int:
+        """Write what these blocks add at one step behind its first `width` features; return the new width.
+
+        Every block keeps its input, so one array of features is all that the blocks must remember.
+        """
+        for block in self.blocks:
+            assert isinstance(block, GatedCausalBlock)
+            end = width + block.feature.d_output
+            past_BTD[:, time, width:end] = block.at(past_BTD[..., :width], time)
+            width = end
+        return width

@@ -8,6 +8,8 @@ bottleneck    y = [x +] project(depthwise(expand(x))): MobileNetV2's block (Sand
               `project` narrows without an activation; x is added where stride is 1 and the widths are equal
 pair          y = relu(x' + unit₂(unit₁(x))): ResNet's block of two (He et al. 2016); x' is x, or where the shape
               changes its 1 × 1 convolution with a norm
+pooled        unit with 3 × 3, then the largest of each 2 × 2 places: the block that few-shot learners repeat four times
+              (Vinyals et al. 2016). We take the largest before the ReLU, which gives the same and is cheaper
 
 Batch norm has no counter of batches: its momentum is fixed, so that nothing but the four vectors is stored.
 """
@@ -111,6 +113,18 @@ class ResidualPair(nn.Module):
     def forward(self, x: Image) -> Float[Tensor, "B D h w"]:
         beside = x if self.shortcut is None else self.shortcut(x)
         return F.relu(beside + self.second(self.first(x)))
+
+
+class PooledUnit(nn.Module):
+    """Convolution of 3 × 3, norm, ReLU, and the largest of each 2 × 2 places; one place stays one."""
+
+    def __init__(self, d_input: int, d_output: int) -> None:
+        super().__init__()
+        self.unit = ConvolutionUnit(d_input, d_output, kernel=3, activation=None)
+
+    def forward(self, x: Image) -> Float[Tensor, "B D h w"]:
+        y = self.unit(x)
+        return F.relu(F.max_pool2d(y, 2) if min(y.shape[2:]) > 1 else y)
 
 
 def tap_patches(name: str, image_BCHW: Image, grid: tuple[int, int]) -> Image:

@@ -24,7 +24,7 @@ from regard.pipelines._verbs import NoSuchVerb, verbs_of
 from regard.store import StoredModel, save_model
 from regard.views.result import Result
 
-Accepted = Literal["text", "pair", "image", "image + text"]
+Accepted = Literal["text", "pair", "image", "image + text", "support"]
 
 
 _CHARACTERS = 4  # of a token, roughly
@@ -36,7 +36,8 @@ class Loaded(Engines):
     usage: ClassVar[str] = "regard.load(FOLDER)"
     """An example command; FOLDER stands for the model's folder."""
     accepts: ClassVar[tuple[Accepted, ...]] = ("text",)
-    """The inputs of its verbs and of `explain`. With "pair" a second text may follow the first."""
+    """The inputs of its verbs and of `explain`. With "pair" a second text may follow the first. With
+    "support" a folder of labelled images says what the classes are."""
 
     def __init__(self, stored: StoredModel) -> None:
         super().__init__()
