@@ -1,6 +1,6 @@
 """Questions about images, by cross-entropy over the answers.
 
-A row of a batch is an image with N questions (`data/visual_questions.py`); −100 labels where there is none. What the
+A row of a batch is an image with N questions (`data/asked_images.py`); −100 labels where there is none. What the
 model itself adds to the loss of a row (`penalty`), such as the triplet loss of differential attention, is added.
 """
 

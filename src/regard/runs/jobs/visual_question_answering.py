@@ -19,18 +19,11 @@ from regard.core.config import Config
 from regard.core.lookup import find
 from regard.core.paths import expand_path
 from regard.data.archives import Archive
+from regard.data.asked_images import AskedBatches, AskedImages, group, keep_pixels
 from regard.data.chance import Dice
 from regard.data.images import ImageForm
 from regard.data.pictures import Pictures
-from regard.data.visual_questions import (
-    Asked,
-    AskedBatches,
-    AskedImages,
-    answers_of,
-    group,
-    keep_pixels,
-    read_questions,
-)
+from regard.data.visual_questions import Asked, answers_of, read_questions
 from regard.evaluation.evaluators import Evaluator, make_evaluator
 from regard.runs.setup import Say, Setup, TokenizerConfig
 from regard.tasks.visual_question_answering import VisualQuestionAnswering
@@ -44,7 +37,7 @@ class QuestionFiles(Config):
 
     place: str
     questions: str = "questions.json"
-    images: str = Field("{}", description='the name of an image\'s file, with {} for what the questions call it')
+    images: str = Field("{}", description="the name of an image's file, with {} for what the questions call it")
 
     def read(self) -> list[Asked]:
         return read_questions(self._archive(), self.questions, self.images)
