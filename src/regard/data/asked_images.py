@@ -37,16 +37,15 @@ def keep_pixels(folder: Path, pictures: Pictures, names: Sequence[str], form: Im
     """The pixels [N,C,H,W] of these pictures, decoded once. Without a form all must be squares of one size."""
     if not arrays.holds(folder, KIND):
         size, channels = (form.size, form.channels) if form is not None else (_one_size(pictures, names), 3)
-        with arrays.writing(folder, KIND, {"pixels": "|u1"}, {"size": size, "channels": channels}) as files:
+        with arrays.writing(folder, KIND, {"pixels": "|u1"}, {"size": size, "channels": channels}) as flat:
             for name in names:
                 image = pictures.open(name)
                 if form is None and image.size != (size, size):
                     raise _unlike(name, image.size, f"{size} × {size}, as of {names[0]}")
                 how = None if form is None else form.resizing
-                files["pixels"].write(prepared(image, size, channels, how))
+                flat["pixels"].write(prepared(image, size, channels, how))
     files, facts = arrays.opened(folder, KIND)
-    size, channels = int(facts["size"]), int(facts["channels"])
-    return files["pixels"].reshape(-1, channels, size, size)
+    return files["pixels"].reshape(-1, int(facts["channels"]), int(facts["size"]), int(facts["size"]))
 
 
 def _one_size(pictures: Pictures, names: Sequence[str]) -> int:

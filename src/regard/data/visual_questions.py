@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from regard.core.errors import DataError
 from regard.data.archives import Archive
@@ -49,15 +50,14 @@ def read_questions(archive: Archive, name: str, pattern: str = "{}") -> list[Ask
 
 
 def _asked(entry: object, number: int, where: str, pattern: str) -> Asked:
-    if isinstance(entry, Mapping):
-        parts = [entry.get(key) for key in ("question", "answer", "image")]
-    else:
-        parts = list(entry) if isinstance(entry, list) else []
-    good = len(parts) == 3 and all(isinstance(part, str) and part.strip() for part in parts[:2])
-    if not good or not isinstance(parts[2], str | int) or isinstance(parts[2], bool):
+    given: Any = entry
+    if isinstance(given, Mapping):
+        given = [given.get(key) for key in ("question", "answer", "image")]
+    good = isinstance(given, list) and len(given) == 3 and type(given[2]) in (str, int)
+    if not good or not all(isinstance(part, str) and part.strip() for part in given[:2]):
         got = json.dumps(entry, ensure_ascii=False)[:60]
         raise DataError(f"entry {number} of {where} is no question with an answer", got=got, expected=_ENTRY)
-    return Asked(pattern.replace("{}", str(parts[2])), parts[0], parts[1])
+    return Asked(pattern.replace("{}", str(given[2])), given[0], given[1])
 
 
 def answers_of(asked: Iterable[Asked]) -> list[str]:

@@ -236,6 +236,6 @@ class Vqa(nn.Module):
         config = self.config
         if config.differential != "dan" or not config.triplet:
             return None
-        parts = [each.map if config.between == "maps" else each.context for each in (own, *beside)]
-        losses: Tensor = config.triplet * (triplet(*parts, config.margin) * real).sum(1)  # type: ignore[misc]
+        t, near, far = (each.map if config.between == "maps" else each.context for each in (own, *beside))
+        losses: Tensor = config.triplet * (triplet(t, near, far, config.margin) * real).sum(1)
         return losses

@@ -135,7 +135,7 @@ class VisualQuestionAnsweringJob(Setup):
         return [f"{len(images)} training images are exemplars"]
 
     def extra(self) -> dict[str, Any]:
-        return {"labels": self.answers, "image": self._form.model_dump(mode="json"), "max_len": self.data.max_len}
+        return {"labels": self.answers, "image": self._form.model_dump(mode="json")}
 
     def material(self) -> dict[str, Any]:
         return {"classes": self.answers}
