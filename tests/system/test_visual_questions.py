@@ -40,12 +40,12 @@ def place(tmp_path_factory):
 
 def recipe(place, options=None, **training):
     train = {"place": str(place / "data.zip"), "questions": "train/questions.json", "images": "train/images/{}.png"}
-    usual = {"max_steps": 60, "lr": 1e-2, "warmup": 5, "rows_per_batch": 8, "validate_every": 30, "metric": "accuracy"}
+    usual = {"max_steps": 120, "lr": 5e-3, "warmup": 5, "schedule": "constant", "rows_per_batch": 8}
     return {
         "task": "visual_question_answering",
         "data": {"train": train, "validation_share": 0.1},
         "model": {"name": "vqa", "options": {**OPTIONS, **(options or {})}},
-        "training": {**usual, **training},
+        "training": {**usual, "validate_every": 30, "metric": "loss", **training},
     }
 
 
