@@ -88,7 +88,7 @@ def test_explained_with_its_exemplars_beside_it(place, trained, capsys):
 
 
 def test_resuming_and_the_same_seed_change_no_bit(place, trained):
-    short = {"max_steps": 6, "validate_every": 3}
+    short = {"max_steps": 6, "validate_every": 3, "ema": 0.9}
     whole = regard.train(recipe(place, DIFFERENTIAL, **short), place / "whole", quiet=True)
     regard.train(recipe(place, DIFFERENTIAL, **{**short, "max_steps": 4}), place / "parts", quiet=True)
     again = regard.train(recipe(place, DIFFERENTIAL, **short), place / "parts", quiet=True)

@@ -4,6 +4,7 @@ regard explain MODEL "text" ["target"]                       attention maps in t
 regard explain MODEL "text" --method effective --out x.html  raw beside effective attention, as one page
 regard explain MODEL "text" --out x.trace                    store the whole run, for later: regard explain x.trace
 regard explain MODEL picture.png                             a Vision Transformer, or a captioner: a picture a word
+regard explain MODEL picture.png "question"                  where it looked for the answer, exemplars beside it
 regard explain --methods                                     all methods with their options
 """
 

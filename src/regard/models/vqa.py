@@ -175,8 +175,13 @@ class Vqa(nn.Module):
         return torch.tanh(self.cells(self.dropout(features)))
 
     def _asked(self, ids: Int[Tensor, "B N T"], mask: Bool[Tensor, "B N T"]) -> Float[Tensor, "B N D"]:
-        asked: Tensor = self.question(ids.flatten(0, 1), mask.flatten(0, 1))
-        return asked.unflatten(0, ids.shape[:2])
+        """The vector of each question. In training, each different question of a batch is read once."""
+        rows, real, place = ids.flatten(0, 1), mask.flatten(0, 1), None
+        if self.training:
+            rows, place = torch.unique(rows.masked_fill(~real, -1), dim=0, return_inverse=True)
+            rows, real = rows.clamp_min(0), rows >= 0
+        asked: Tensor = self.question(rows, real)
+        return (asked if place is None else asked[place]).unflatten(0, ids.shape[:2])
 
     def _look(self, asked: Float[Tensor, "B N D"], cells: Float[Tensor, "B P D"], site: str, keys: str) -> Looked:
         """One look after the other; the queries are the image's questions."""
