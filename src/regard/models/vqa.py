@@ -97,6 +97,7 @@ class Vqa(nn.Module):
         super().__init__()
         self.config, width, dropout = config, config.d_model, config.dropout
         self.encoder = inner_encoder(config.encoder, config.encoder_options).requires_grad_(not config.frozen)
+        self.encoder.channels_last = True
         self.cells = nn.Linear(self.encoder.d_model, width)
         if config.question == "transformer":
             if width % config.n_heads:
