@@ -10,7 +10,10 @@ from PIL import Image
 import regard
 from regard.api import validate
 from regard.cli import main
-from regard.core.errors import DataError, UsageError
+from regard.core.errors import ConfigError, DataError, UsageError
+from regard.core.image_settings import ImageSettings
+from regard.models import config_of, make_model
+from regard.store import StoredModel, save_model
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 170, 60), "blue": (30, 60, 200)}
 OPTIONS = {
@@ -123,6 +126,22 @@ def test_bad_input_is_refused_in_one_line(place, trained, capsys):
         trained.answer(["is it?"], [])
     with pytest.raises(UsageError, match="each image needs a question"):
         trained.explain([image, image], ["is it red?"], method="photo")
+
+
+def test_an_encoder_to_start_from_stays_as_it_is_if_frozen(place):
+    torch.manual_seed(0)
+    config = config_of("resnet", {"image_size": 16, "widths": (8,), "blocks": 1, "n_labels": 4})
+    stored = StoredModel("image_classification", "resnet", config, make_model("resnet", config).eval())
+    stored.extra = {"image": ImageSettings(size=16, mean=(0.5,) * 3, std=(0.5,) * 3).model_dump(mode="json")}
+    save_model(place / "encoder", stored)
+    wanted = recipe(place, {"frozen": True}, max_steps=2)
+    with pytest.raises(ConfigError, match=r"frozen encoder must have been trained.*data\.encoder"):
+        regard.train(wanted, place / "frozen", quiet=True)
+    wanted["data"]["encoder"] = str(place / "encoder")
+    model = regard.train(wanted, place / "frozen", quiet=True)
+    assert model.form.size == 16, "images are stretched to the encoder's size"
+    own = model.model.encoder.state_dict()
+    assert all(torch.equal(tensor, stored.model.state_dict()[name]) for name, tensor in own.items())
 
 
 def test_bad_recipes_are_refused_in_one_line(place):

@@ -1,7 +1,9 @@
 """Questions about images, by a model that owns an image encoder.
 
-Images are decoded once and kept as bytes. `validation_share` holds out whole images, with their questions. A model
-with differential attention gets its exemplars here: training images that the seed draws, which are then not trained on.
+With `encoder`, a model folder, the new model starts from that encoder's weights; `model.options.frozen` leaves them as
+they are. Images are decoded once and kept as bytes. `validation_share` holds out whole images, with their questions.
+A model with differential attention gets its exemplars here: training images that the seed draws, which are then not
+trained on.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ from regard.data.images import ImageForm
 from regard.data.pictures import Pictures
 from regard.data.visual_questions import Asked, answers_of, read_questions
 from regard.evaluation.evaluators import Evaluator, make_evaluator
+from regard.runs.features import encoder_place
+from regard.runs.jobs._encoders import form_of, open_encoder, options_of, take_weights
 from regard.runs.setup import Say, Setup, TokenizerConfig
+from regard.store import StoredModel
 from regard.tasks.visual_question_answering import VisualQuestionAnswering
 
 _SPLIT, _EXEMPLARS = 2**63, 2**63 + 1  # "epochs" for random numbers; no real epoch reaches them
@@ -57,7 +62,8 @@ class VisualQuestionData(Config):
     train: QuestionFiles
     validation: QuestionFiles | None = None
     validation_share: float = Field(0.0, ge=0, lt=1, description="or this share of the training images, by seed")
-    size: int | None = Field(None, gt=0, le=4096, description="pixels per side; by default those of the files")
+    encoder: str | None = Field(None, description="a folder with an image encoder to start from")
+    size: int | None = Field(None, gt=0, le=4096, description="pixels per side; by default the encoder's or the files'")
     flip: bool = Field(False, description="mirror half of the training images")
     max_len: int = Field(32, gt=0, description="tokens per question; longer ones are cut")
     tokenizer: TokenizerConfig = TokenizerConfig(kind="word", vocab_size=10_000, lowercase=True, min_count=1)
@@ -86,7 +92,11 @@ class VisualQuestionAnsweringJob(Setup):
 
     def files(self) -> list[Path]:
         sets = [files for files in (self.data.train, self.data.validation) if files is not None]
-        return list(dict.fromkeys(path for files in sets for path in files.files()))
+        encoder = [] if self.data.encoder is None else encoder_place(expand_path(self.data.encoder))
+        return [*dict.fromkeys(path for files in sets for path in files.files()), *encoder]
+
+    def fixed_options(self) -> dict[str, Any]:
+        return {} if self._encoder is None else options_of(self._encoder)
 
     def texts(self) -> dict[str, Callable[[], Iterable[str]]]:
         return {"source": lambda: (entry.question for entry in self._asked)}
@@ -108,7 +118,7 @@ class VisualQuestionAnsweringJob(Setup):
     def sizes(self) -> dict[str, Any]:
         if self.start is not None:
             return {}
-        given = self.recipe.model.options.get("encoder_options", {})
+        given = {**self.recipe.model.options, **self.fixed_options()}.get("encoder_options", {})
         form = {"image_size": self._form.size, "channels": self._form.channels}
         return {"n_labels": len(self.answers), "encoder_options": {**given, **form}}
 
@@ -126,13 +136,14 @@ class VisualQuestionAnsweringJob(Setup):
         )
 
     def initialise(self, model: nn.Module) -> list[str]:
-        """Give a new model with differential attention its exemplars."""
+        """Give a new model the encoder's weights and, for differential attention, its exemplars."""
+        lines = [] if self._encoder is None else take_weights(model, self._encoder, self.data.encoder)
         images, bank = self._exemplars, getattr(model, "bank", None)
         if images is None or bank is None or self.tokenizer is None:
-            return []
+            return lines
         tensors = images.tensors(np.arange(len(images)), self._form, self.tokenizer.pad)
         bank.fill(*(tensors[name] for name in ("pixel_values", "input_ids", "attention_mask", "labels")))
-        return [f"{len(images)} training images are exemplars"]
+        return [*lines, f"{len(images)} training images are exemplars"]
 
     def extra(self) -> dict[str, Any]:
         return {"labels": self.answers, "image": self._form.model_dump(mode="json")}
@@ -170,7 +181,17 @@ class VisualQuestionAnsweringJob(Setup):
             return self._form
         if self.start is not None:
             return ImageForm.parse(self.start.extra.get("image", {}), f"the images of {self.recipe.model.start}")
-        return None if self.data.size is None else _form(self.data.size)
+        size = {} if self.data.size is None else {"size": self.data.size}
+        if self._encoder is not None:
+            return form_of(self._encoder, self.data.encoder, stretch=True).model_copy(update=size)
+        return _form(self.data.size) if self.data.size is not None else None
+
+    @cached_property
+    def _encoder(self) -> StoredModel | None:
+        """The encoder to start from."""
+        if self.start is not None:
+            return None
+        return open_encoder(self.data.encoder, frozen=bool(self._option("frozen")))
 
     @property
     def _differs(self) -> bool:
