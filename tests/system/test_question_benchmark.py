@@ -59,4 +59,4 @@ def test_a_model_is_measured(benchmark, tmp_path, name):
     assert len(measured.masses) == 2
     assert all(0 < mass < 1 for mass in measured.masses)
     assert measured.area == pytest.approx(16 * 12 / 64**2)
-    assert benchmark.row("x", [measured]).count("|") == 8
+    assert benchmark.row("x", [measured]).count("|") == benchmark.HEAD[0].count("|")
