@@ -62,6 +62,8 @@ def test_from_an_archive_to_answers(place, trained, capsys):
     assert [each.text for each in trained.answer(["what colour is it?", "is it red?"], [image] * 2)] == ["green", "no"]
     assert trained.verbs() == {"answer": "a question answering model"}
     assert validate(place / "out")["accuracy"] == 1.0
+    again = f'{{place: {place / "data.zip"}, questions: train/questions.json, images: "train/images/{{}}.png"}}'
+    assert validate(place / "out", changes={"data.validation_share": "0", "data.validation": again})["accuracy"] > 0.9
     capsys.readouterr()
     assert main(["answer", str(place / "out"), image, "What colour is it?", "is it red?"]) == 0
     assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["green", "no"]
