@@ -77,6 +77,19 @@ def _captioner(name, **options):
     return make_pipeline(made), _picture(), "the cat sat on the mat"
 
 
+def _asked(**options):
+    tokenizer = make_tokenizer("word", LINES * 3, vocab_size=80)
+    encoder = {"image_size": 8, "widths": (6, 8), "blocks": 1}
+    sizes = {"vocab_size": tokenizer.vocab_size, "encoder": "resnet", "encoder_options": encoder, "d_embedding": 10}
+    sizes |= {"n_labels": 3, "d_model": 12, "n_heads": 3, "exemplars": 2, "exemplar_questions": 1, **options}
+    extra = {"image": IMAGE, "labels": ["a", "b", "c"]}
+    made = stored("vqa", "visual_question_answering", sizes, extra, tokenizer)
+    if made.model.bank is not None:
+        ids = torch.tensor(tokenizer.encode_batch(["who saw the cat ?", "a dog ran to the"]))[:, None]
+        made.model.bank.fill(torch.randn(2, 3, 8, 8), ids, torch.ones_like(ids).bool(), torch.tensor([[0], [2]]))
+    return make_pipeline(made), _picture(), "who saw the old dog ?"
+
+
 def _bits(**options):
     sizes = {"d_input": 5, "d_output": 3, "d_controller": 10, "n_rows": 12, "d_row": 6, **options}
     return make_pipeline(stored("ntm", "bits", sizes, {"kind": "copy", "bits": 3})), "101 001 110", None
@@ -132,6 +145,10 @@ MAKERS = {
     "show_tell": lambda: _captioner("show_tell"),
     "show_attend_tell": lambda: _captioner("show_attend_tell", d_memory=14, d_attention=9),
     "show_attend_tell-hard": lambda: _captioner("show_attend_tell", attention="hard", d_memory=14, score="general"),
+    "vqa": lambda: _asked(),
+    "vqa-transformer": lambda: _asked(question="transformer", hops=1),
+    "vqa-dan": lambda: _asked(differential="dan"),
+    "vqa-dcn": lambda: _asked(differential="dcn", score="general"),
     "elmo": lambda: (_words("elmo", "bidirectional_lm", **SPELLING), "the cat sat on a zebra", None),
     "elmo-classes": lambda: (
         _words("elmo", "classification", head="classes", n_labels=3, d_task=7, frozen=True, **SPELLING),

@@ -23,7 +23,8 @@ ALIGNED = ("seq2seq", "seq2seq-luong-lstm", "seq2seq-none")
 FUSED = ("lstmn_seq2seq", "lstmn_seq2seq-shallow")
 ELMO = ("elmo", "elmo-classes")
 ATTENDERS = ("show_attend_tell", "show_attend_tell-hard")
-IMAGES = ("vit", "resnet", "efficientnet_lite", "show_tell", *ATTENDERS)
+ASKED = ("vqa", "vqa-transformer", "vqa-dan", "vqa-dcn")
+IMAGES = ("vit", "resnet", "efficientnet_lite", "show_tell", *ATTENDERS, *ASKED)
 BAGS = ("bow", "bow-deep", "bow-lexicon", "dan-classes")
 NO_ATTENTION = (
     *(
@@ -42,13 +43,18 @@ NO_ATTENTION = (
     *("resnet", "efficientnet_lite", "show_tell"),
 )
 MACHINES = ("ntm", "ntm-heads", "ntm-none")
+ONE_WAY = (
+    *(*ALIGNED, *NO_ATTENTION, *MACHINES, "lstmn", "lstmn-classes", *FUSED, "han", *ATTENDERS),
+    *(name for name in ASKED if name != "vqa-transformer"),
+)
+"""Without self-attention over one sequence."""
 CANNOT = {
     "lens": (
-        *("bert-none", "bert-sentence", "ngram", "snail-policy", *MACHINES, *ELMO),
+        *("bert-none", "bert-sentence", "ngram", "snail-policy", *MACHINES, *ELMO, *ASKED),
         *(name for name in BAGS if name.startswith("bow")),
     ),
-    "rollout": (*ALIGNED, *NO_ATTENTION, *MACHINES, "lstmn", "lstmn-classes", *FUSED, "han", *ATTENDERS),
-    "decisions": (*ALIGNED, *NO_ATTENTION, *MACHINES, "lstmn", "lstmn-classes", *FUSED, "han", *ATTENDERS),
+    "rollout": ONE_WAY,
+    "decisions": ONE_WAY,
     "maps": NO_ATTENTION,
     "effective": NO_ATTENTION,
     "alternatives": NO_ATTENTION,
@@ -59,7 +65,7 @@ CANNOT = {
     "memory": tuple(name for name in MAKERS if name not in ("ntm", "ntm-heads")),
     "orders": tuple(name for name in MAKERS if name != "ngram"),
     "words": ("ngram", "bert-none", *IMAGES),
-    "photo": tuple(name for name in MAKERS if name not in ("vit", *ATTENDERS)),
+    "photo": tuple(name for name in MAKERS if name not in ("vit", *ATTENDERS, *ASKED)),
     "document": tuple(name for name in MAKERS if name != "han"),
 }
 ON_TRACES = [name for name in explaining.method_names() if find_method(name).looks_at == "trace"]

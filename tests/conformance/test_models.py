@@ -61,9 +61,10 @@ def logits(model: torch.nn.Module, some: Batch) -> torch.Tensor:
 def test_every_model_is_covered():
     from tests.conformance.test_captioners import SMALL as CAPTIONERS
     from tests.conformance.test_checkpoint_models import SMALL as OTHERS
+    from tests.conformance.test_question_models import SMALL as QUESTIONED
     from tests.conformance.test_word_vector_models import SMALL as WORD_VECTORS
 
-    assert set(lookup.names(models.__name__)) == {*SMALL, *CAPTIONERS, *OTHERS, *WORD_VECTORS}
+    assert set(lookup.names(models.__name__)) == {*SMALL, *CAPTIONERS, *OTHERS, *QUESTIONED, *WORD_VECTORS}
 
 
 @pytest.mark.parametrize(

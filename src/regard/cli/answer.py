@@ -1,13 +1,17 @@
-"""Answer questions about a text with a span of it.
+"""Answer questions about a text with a span of it, or about an image.
 
-Give one question with --question and --context (a file), or lines of question and context separated by a tab from
---file or standard input. Prints answer and probability; the answer is empty if the text does not contain it.
+regard answer MODEL --question "Who wrote it?" --context page.txt     from a text
+regard answer MODEL image.png "What shape is it?" ["…"]               about an image
+
+Lines of question and context (for a model of images: the image's file), separated by a tab, come from --file or
+standard input. Prints answer and probability; the answer is empty if the text does not contain it.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from regard.cli._engine import add_engine, opened_with_engine
@@ -15,11 +19,17 @@ from regard.cli._inputs import batches, columns
 from regard.cli._terminal import shown, shown_json
 from regard.core.errors import UsageError
 
+_Pairs = Iterator[tuple[list[str], list[str]]]
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("model", help="a model folder")
+    parser.add_argument("about", nargs="*", metavar="IMAGE QUESTION", help="an image, and questions about it")
     parser.add_argument("--question", metavar="TEXT", help="the question")
-    parser.add_argument("--context", metavar="FILE", help="the text that holds the answer (plain, .gz or .xz)")
+    parser.add_argument(
+        "--context", metavar="FILE", help="the text that holds the answer (plain, .gz or .xz), or the image"
+    )
     parser.add_argument("--file", metavar="FILE", help="lines of question and context, separated by a tab")
     parser.add_argument("--json", action="store_true", help="write JSON lines")
     parser.set_defaults(texts=[])
@@ -27,29 +37,44 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from regard import api
-
     if (arguments.question is None) != (arguments.context is None):
         raise UsageError("--question and --context belong together", remedy="Give both, or lines with --file.")
     model: Any = opened_with_engine(arguments)
-    if arguments.question is not None:
-        pairs = iter([([arguments.question], ["\n".join(api.read_text(arguments.context))])])
-    else:
-        pairs = (
-            (pair[0], pair[1]) for pair in (columns(lines, 2, "question and context") for lines in batches(arguments))
-        )
-    for questions, contexts in pairs:
+    for questions, contexts in _pairs(arguments, "image" in getattr(model, "accepts", ())):
         for question, answer in zip(questions, model.answer(questions, contexts), strict=True):
-            facts = {
-                "question": question,
-                "answer": answer.text,
-                "score": answer.score,
-                "start": answer.start,
-                "end": answer.end,
-            }
-            print(shown_json(facts) if arguments.json else shown(f"{answer.text}\t{answer.score:.4f}"))
+            facts = {"question": question, "answer": answer.text, "score": answer.score}
+            more = {name: getattr(answer, name) for name in ("start", "end", "scores") if hasattr(answer, name)}
+            print(shown_json({**facts, **more}) if arguments.json else shown(f"{answer.text}\t{answer.score:.4f}"))
         sys.stdout.flush()
-    if count := model.n_cut_questions:
+    if count := getattr(model, "n_cut_questions", 0):
         were = "1 question was" if count == 1 else f"{count} questions were"
         print(f"regard: note: {were} cut after {model.longest_question} tokens", file=sys.stderr)
     return 0
+
+
+def _pairs(arguments: argparse.Namespace, images: bool) -> _Pairs:
+    """Questions and what each is about: texts, or the names of image files."""
+    from regard import api
+
+    if arguments.about:
+        _check_about(arguments, images)
+        image, *questions = arguments.about
+        yield questions, [image] * len(questions)
+    elif arguments.question is not None:
+        context = arguments.context if images else "\n".join(api.read_text(arguments.context))
+        yield [arguments.question], [context]
+    else:
+        for lines in batches(arguments):
+            pair = columns(lines, 2, "question and image" if images else "question and context")
+            yield pair[0], pair[1]
+
+
+def _check_about(arguments: argparse.Namespace, images: bool) -> None:
+    if not images:
+        remedy = "Give --question TEXT and --context FILE."
+        raise UsageError("this model answers questions about texts", got=arguments.about[0], remedy=remedy)
+    if arguments.question is not None or arguments.file is not None:
+        raise UsageError("questions are given in two ways", remedy="Give an image and questions, or options.")
+    if len(arguments.about) < 2:
+        remedy = 'Give it after the image: regard answer MODEL image.png "What shape is it?"'
+        raise UsageError("there is no question about the image", got=arguments.about[0], remedy=remedy)

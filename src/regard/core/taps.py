@@ -163,6 +163,18 @@ def alter(changes: Mapping[str, Change]) -> Iterator[None]:
         _changes.reset(token)
 
 
+@contextlib.contextmanager
+def unseen() -> Iterator[None]:
+    """While the block runs nobody watches or changes anything: for what belongs to no row of the input, such as
+    exemplars that a model holds."""
+    watchers, changes = _watchers.set(()), _changes.set(())
+    try:
+        yield
+    finally:
+        _changes.reset(changes)
+        _watchers.reset(watchers)
+
+
 def altered(name: str, x: Tensor) -> Tensor:
     """Return x after all changes that `alter` makes at this place."""
     for pattern, change in _changes.get():

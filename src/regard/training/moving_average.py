@@ -6,8 +6,9 @@ mean ← decay · mean + (1 − decay) · weights
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+import torch
 from torch import Tensor, nn
 
 PREFIX = "average/"
@@ -36,8 +37,15 @@ class MovingAverage:
             yield
             return
         trained = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-        model.load_state_dict(self.tensors)
+        _copy(self.tensors, model)
         try:
             yield
         finally:
-            model.load_state_dict(trained)
+            _copy(trained, model)
+
+
+@torch.no_grad()
+def _copy(tensors: Mapping[str, Tensor], model: nn.Module) -> None:
+    """Write into the model's own tensors. `load_state_dict` would expect a counter of batch norms without one."""
+    for name, own in model.state_dict().items():
+        own.copy_(tensors[name])

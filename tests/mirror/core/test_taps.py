@@ -122,3 +122,14 @@ def test_threads_watch_only_themselves():
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, [True, False, True, False])) == [80, 0, 80, 0]
+
+
+def test_nobody_sees_or_changes_what_is_unseen():
+    x = torch.ones(1, 2, 3)
+    with regard.watch() as record, taps.alter({"a": lambda _, y: 2 * y}):
+        with taps.unseen():
+            assert not taps.watched()
+            assert torch.equal(taps.point("a", x), x)
+        assert not record.hidden
+        assert torch.equal(taps.point("a", x), 2 * x)
+    assert list(record.hidden) == ["a"]

@@ -1,7 +1,8 @@
 """Where a model looks in an image, laid over the image: one picture for each word of a caption (Xu et al. 2015).
 
 The weights are those of the last site that looks at the image, the mean of its heads or one head. A Vision Transformer
-has no words: the picture is that of its first token.
+has no words: the picture is that of its first token. A model that answers a question has a picture for each look at the
+image; if it also looks at exemplars, these stand beside it, with its looks at them.
 """
 
 from __future__ import annotations
@@ -25,21 +26,25 @@ def photo(trace: Trace, *, sites: str = "*", head: int | None = None, row: int =
         raise UsageError("no such head", got=head, expected=f"0 to {len(look.weights) - 1}")
     if most < 1:
         raise UsageError("most must be positive", got=most, expected="1 or more")
-    seen_QK = look.weights[head] if head is not None else look.weights.mean(0)
     words = (look.queries[:1] if looks_at_itself(look.site) else look.queries)[:most]
-    height, width = trace.grids[look.site.keys]
-    maps = [seen_K[-height * width :].reshape(height, width) for seen_K in seen_QK[: len(words)]]
+    maps, (height, width) = _maps(trace, look, head, len(words)), trace.grids[look.site.keys]
     which = f"head {head}" if head is not None else "its head" if len(look.weights) == 1 else "mean of its heads"
     picture = trace.live().pictures[row]
     panel = Photo(f"{look.name}, {which}", picture, words, [numbers(each) for each in maps], _NOTE)
+    beside = _beside(trace, row, head, most)
     rows = [_peak(word, each) for word, each in zip(words, maps, strict=True)]
     columns = ["word", "row", "column", "weight there", "cells with half of the weight"]
     return Result(
         "photo",
         f"Where {trace.model} looks: {looked_at(trace, row)}",
-        [panel, Table("The cell that each word looks at most", columns, [list(each) for each in rows])],
+        [panel, *beside, Table("The cell that each word looks at most", columns, [list(each) for each in rows])],
         [*answered(trace, row), f"{_sharpest(rows)}; the image has {height} × {width} cells."],
-        {"words": words, "maps": [each.tolist() for each in maps], "output": trace.output},
+        {
+            "words": words,
+            "maps": [each.tolist() for each in maps],
+            "output": trace.output,
+            **({"beside": {other.name: other.maps for other in beside}} if beside else {}),
+        },
     )
 
 
@@ -47,10 +52,29 @@ _NOTE = "the first picture is what the model sees; each copy is scaled to its ow
 _Peak = tuple[str, int, int, float, int]
 
 
+def _maps(trace: Trace, look: Look, head: int | None, count: int) -> list[Tensor]:
+    """The weights of the first `count` queries, as rows and columns of cells."""
+    height, width = trace.grids[look.site.keys]
+    seen_QK = look.weights[head] if head is not None else look.weights.mean(0)
+    return [seen_K[-height * width :].reshape(height, width) for seen_K in seen_QK[:count]]
+
+
+def _beside(trace: Trace, row: int, head: int | None, most: int) -> list[Photo]:
+    """A panel for each image that the model looked at besides that of its input."""
+    panels = []
+    for side, other in trace.live().beside.items():
+        for look in (look for name in trace.sites for look in trace.looks(name, row) if look.site.keys == side):
+            words = look.queries[:most]
+            maps = [numbers(each) for each in _maps(trace, look, head, len(words))]
+            panels.append(Photo(other.texts[row], other.pictures[row], words, maps, _NOTE))
+    return panels
+
+
 def _over_image(trace: Trace, sites: str, row: int) -> Look:
     if not trace.grids:
         raise UsageError("photo shows where a model looks in an image", got=f"a {trace.model} that reads no image")
-    looks = [look for look in looked(trace, sites, row) if look.site.keys in trace.grids]
+    beside = trace.subject.beside if trace.subject is not None else {}
+    looks = [look for look in looked(trace, sites, row) if look.site.keys in trace.grids.keys() - beside.keys()]
     if not looks:
         raise UsageError("none of these sites looks at the image", got=sites)
     if not trace.live().pictures:

@@ -15,10 +15,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 from torch import nn
 
-from regard.core import weights
 from regard.core.config import Config
-from regard.core.errors import ConfigError
-from regard.core.image_settings import Resizing
 from regard.core.lookup import find
 from regard.core.paths import expand_path
 from regard.data.captions import CaptionBatches, Captioned, CaptionRows, read_captions, words_only
@@ -27,8 +24,9 @@ from regard.data.kept_features import ImageTensors, KeptFeatures, PixelRows
 from regard.data.pictures import Pictures
 from regard.evaluation.evaluators import Evaluator, make_evaluator
 from regard.runs.features import encoder_place, features_of
+from regard.runs.jobs._encoders import form_of, open_encoder, options_of, take_weights
 from regard.runs.setup import Say, Setup, TokenizerConfig
-from regard.store import StoredModel, load_model
+from regard.store import StoredModel
 from regard.tasks.captioning import Captioning
 
 _MODELS = "regard.models"
@@ -86,13 +84,7 @@ class CaptioningJob(Setup):
     def fixed_options(self) -> dict[str, Any]:
         if self.start is not None:
             return {}
-        if self._encoder is None:
-            if self.recipe.model.options.get("frozen", True):
-                remedy = "Name one in data.encoder, or set model.options.frozen to false."
-                raise ConfigError("a frozen encoder must have been trained", got="no data.encoder", remedy=remedy)
-            return {}
-        options = self._encoder.config.model_dump(mode="json", exclude={"n_labels"})
-        return {"encoder": self._encoder.name, "encoder_options": options}
+        return {} if self._encoder is None else options_of(self._encoder)
 
     def texts(self) -> dict[str, Callable[[], Iterable[str]]]:
         return {"source": lambda: (text for entry in self._captioned(self.data.train) for text in entry.captions)}
@@ -120,10 +112,7 @@ class CaptioningJob(Setup):
         """Give a new model the encoder's weights; its classifier is left out."""
         if self.start is not None or self._encoder is None:
             return []
-        inner: Any = model.encoder
-        given = {name: tensor.clone() for name, tensor in self._encoder.model.state_dict().items()}
-        weights.load_into(inner, {name: given[name] for name in inner.state_dict()})
-        return [f"the image encoder starts from {self.data.encoder}"]
+        return take_weights(model, self._encoder, self.data.encoder)
 
     def extra(self) -> dict[str, Any]:
         return {"image": self._form.model_dump(mode="json")}
@@ -139,13 +128,8 @@ class CaptioningJob(Setup):
     @cached_property
     def _encoder(self) -> StoredModel | None:
         """The encoder to start from."""
-        if self.data.encoder is None:
-            return None
-        stored = load_model(expand_path(self.data.encoder))
-        if not hasattr(stored.model, "grid") or "image" not in stored.extra:
-            expected = "a convolutional image encoder, such as EfficientNet-Lite or a ResNet"
-            raise ConfigError("data.encoder is no image encoder", got=f"a {stored.name}", expected=expected)
-        return stored
+        frozen = self.start is None and self.recipe.model.options.get("frozen", True)
+        return open_encoder(self.data.encoder, frozen=frozen)
 
     @cached_property
     def _form(self) -> ImageForm:
@@ -153,8 +137,7 @@ class CaptioningJob(Setup):
             return ImageForm.parse(self.start.extra.get("image", {}), f"the images of {self.recipe.model.start}")
         if self._encoder is None:
             return ImageForm(size=self.data.size, mean=(0.5,) * 3, std=(0.5,) * 3)
-        form = ImageForm.parse(self._encoder.extra["image"], f"the images of {self.data.encoder}")
-        return form.model_copy(update={"resizing": Resizing()}) if self.data.stretch else form
+        return form_of(self._encoder, self.data.encoder, stretch=self.data.stretch)
 
     def _captioned(self, files: CaptionFiles) -> list[Captioned]:
         if not self.data.words_only:
