@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import regard
+from regard.cli._order import options_first
 from regard.cli._signals import noted
 from regard.cli._terminal import one_line
 from regard.core.errors import RegardError, UnknownName
@@ -95,6 +96,9 @@ def _run(argv: list[str]) -> int:
         raise UnknownName("verb", first, verbs)
     if first is not None and (prepare := getattr(verbs[first], "prepare", None)):
         argv = prepare(argv)
+    elif first is not None and first not in ("train", "evaluate"):  # their options are not all known here
+        start = argv.index(first) + 1
+        argv = [*argv[:start], *options_first(choices.choices[first], argv[start:])]
     arguments, rest = parser.parse_known_args(argv)
     if rest and arguments.verb not in ("train", "evaluate", "explain"):
         parser.error(f"{arguments.verb or 'regard'} does not know {' '.join(rest)}")

@@ -26,22 +26,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_engine(parser)
 
 
-def prepare(words: list[str]) -> list[str]:
-    """Put --support and its folder before the model: argparse would accept no image after them."""
-    start = words.index("classify") + 1
-    first, rest, waiting = list[str](), list[str](), words[start:]
-    while waiting:
-        word = waiting.pop(0)
-        if word == "--":
-            rest += [word, *waiting]
-            break
-        if word.partition("=")[0] != "--support":
-            rest.append(word)
-            continue
-        first += [word, *([waiting.pop(0)] if word == "--support" and waiting else [])]
-    return [*words[:start], *first, *rest]
-
-
 def run(arguments: argparse.Namespace) -> int:
     model: Any = opened_with_engine(arguments)
     check_kind(model, arguments.texts)
