@@ -141,13 +141,14 @@ def _draw_matrix(figure: Figure, axes: Axes, panel: Matrix) -> None:
 
 def _draw_curves(axes: Axes, panel: Curves) -> None:
     for place, name in enumerate(dict.fromkeys([*panel.series, *panel.bands])):
-        colour, style = _LINES[place % 8], ("-", "--", ":", "-.")[place // 8 % 4]
+        # Dashes and markers tell lines apart where colours cannot be seen.
+        colour, style = _LINES[place % 8], ("-", "--", "-.", ":")[(place + place // 8) % 4]
         points = panel.series.get(name, [])
         # A label that starts with an underscore would be left out of the legend.
         line = axes.plot([x for x, _ in points], [y for _, y in points], color=colour, linestyle=style, linewidth=1.6)
         line[0].set_label("\u200a" + _escaped(visible(name)))
         if 0 < len(points) <= 40:
-            line[0].set(marker="o", markersize=3)
+            line[0].set(marker="osD^vPX*"[place % 8], markersize=3.5)
         if band := panel.bands.get(name):
             xs, lows, highs = zip(*band, strict=True)
             axes.fill_between(xs, lows, highs, color=colour, alpha=0.16, linewidth=0)
