@@ -29,7 +29,7 @@ def test_steps_are_a_thread():
         assert isinstance(step.FULL, str)
 
 
-@pytest.mark.parametrize("name", REBUILT)
+@pytest.mark.parametrize("name", ["recurrent", pytest.param("counts", marks=pytest.mark.slow)])
 def test_a_page_comes_out_again(name, tmp_path):
     done = run("story", name, "--out", tmp_path / "out", "--pages", tmp_path / "pages")
     assert done.returncode == 0, done.stderr
