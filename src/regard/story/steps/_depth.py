@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.layers.residual import ORDERS
 from regard.models import config_of, make_model
 from regard.story import Claim, Verdict
+from regard.story.steps._spread import spread
 from regard.views.result import Curves, Table
 
 LAYERS, LENGTHS = 12, (8, 32, 128)
@@ -20,11 +21,6 @@ _WORDS, _ROWS, _LENGTH, _WIDTH = 50, 16, 20, 16
 
 Norms = dict[str, list[list[float]]]
 """By order, for each seed: the norm of the gradient of each layer's weights."""
-
-
-def spread(values: Sequence[float]) -> float:
-    """The standard deviation; 0 of a single value."""
-    return stdev(values) if len(values) > 1 else 0.0
 
 
 def gradient_norms(seeds: Sequence[int]) -> Norms:

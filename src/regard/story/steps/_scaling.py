@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ import torch
 from regard.attention.scores.dot import Dot
 from regard.attention.scores.scaled_dot import ScaledDot
 from regard.story import Claim, Verdict
+from regard.story.steps._spread import spread
 from regard.views.result import Curves, Table
 
 WIDTHS = (4, 16, 64, 256, 1024)
@@ -26,11 +27,6 @@ def measure(seeds: Sequence[int]) -> Measured:
         name: {width: [scaled(kind(), width, seed) for seed in seeds] for width in WIDTHS}
         for name, kind in SCORES.items()
     }
-
-
-def spread(values: Sequence[float]) -> float:
-    """The standard deviation; 0 of a single value."""
-    return stdev(values) if len(values) > 1 else 0.0
 
 
 def scaled(score: Any, width: int, seed: int) -> tuple[float, float, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import mean, stdev
 from typing import Any
 
 from torch import Tensor
@@ -11,9 +10,11 @@ from regard.explain import trace
 from regard.explain.methods.alternatives import alternatives, other_weights
 from regard.explain.methods.attribute import attributed
 from regard.explain.methods.effective import correlation, effective_weights
-from regard.story import Claim, Stage, Told, Verdict
+from regard.story import Stage, Told
+from regard.story.steps import _map_numbers
+from regard.story.steps._map_numbers import KINDS, ByLayer
 from regard.story.text import sentences
-from regard.views.result import Curves, Matrix, Result, Table
+from regard.views.result import Matrix, Result
 
 NUMBER, TITLE = 10, "What attention maps say and do not"
 LECTURE = """
@@ -27,12 +28,7 @@ COMMANDS = (
     'regard explain out/wikitext2_gpt2 "the king of the land was a man of his word" --method effective',
 )
 FULL = ""
-_LAYERS, _HEADS, _WIDTH, _LENGTH = 4, 8, 64, 48
-_EXACT, _NEAR = 1e-6, 0.01
-KINDS = ("A", "A⊥")
-
-ByLayer = dict[tuple[int, str], list[float]]
-"""By layer (from 1 on) and kind of weights: a correlation for each seed."""
+_HEADS, _WIDTH, _LENGTH = 8, 64, 48
 
 
 def run(stage: Stage) -> Told:
@@ -49,12 +45,12 @@ def run(stage: Stage) -> Told:
     result = Result(
         "story",
         "Other weights with the same output, and weights without what has no effect",
-        [*pictures, _other_table(others), _curves(joint), _table("One head at a time", single),
-         _table("Mean of the heads", joint)],
-        _statements(others, joint),
-        {"alternatives": others, "heads": _listed(single), "mean of the heads": _listed(joint)},
+        [*pictures, _map_numbers.other_table(others), _map_numbers.curves(joint),
+         _map_numbers.table("One head at a time", single), _map_numbers.table("Mean of the heads", joint)],
+        _map_numbers.statements(others, joint),
+        {"alternatives": others, "heads": _map_numbers.listed(single), "mean of the heads": _map_numbers.listed(joint)},
     )  # fmt: skip
-    return Told(result, [_claim_of_others(others), _claim_of_effective(single, joint)], FOLLOWS)
+    return Told(result, [_map_numbers.claim_of_others(others), _map_numbers.claim_of_effective(single, joint)], FOLLOWS)
 
 
 FOLLOWS = """
@@ -69,7 +65,7 @@ def _text() -> str:
 
 def _model(stage: Stage, seed: int) -> Any:
     """A small language model whose heads are eight wide and read 48 words."""
-    options = {"d_model": _WIDTH, "n_heads": _HEADS, "n_layers": _LAYERS, "max_len": 64}
+    options = {"d_model": _WIDTH, "n_heads": _HEADS, "n_layers": _map_numbers.LAYERS, "max_len": 64}
     off = {"dropout": 0.0, "attention_dropout": 0.0, "embedding_dropout": 0.0}
     data = {"train": stage.write_lines("train.txt", sentences(2000, seed=1)), "context": 64}
     training = {"max_epochs": 6, "tokens_per_batch": 512, "lr": 2e-3, "schedule": "linear", "warmup": 20}
@@ -112,76 +108,3 @@ def _pictures(record: Any) -> list[Matrix]:
 def _moved(look: Any) -> Tensor:
     """Half of Σ|A − A′|, the mean of each head's rows [H]."""
     return (other_weights(look) - look.weights.double()).abs().sum(-1).mean(-1) / 2
-
-
-def _other_table(others: list[dict[str, Any]]) -> Table:
-    rows: list[list[str | float | int | None]] = [
-        [number // _LAYERS + 1, number % _LAYERS + 1, mean(site["moved"]), max(site["most_moved"]), site["least"],
-         site["sum_error"], site["error"]]
-        for number, site in enumerate(others)
-    ]  # fmt: skip
-    columns = ["model", "layer", "weight moved", "most in a row", "least weight", "change of sums", "change of A·T"]
-    return Table("Other weights A′", columns, rows, "weight moved: half of Σ|A − A′|, mean of rows and heads")
-
-
-def _curves(found: ByLayer) -> Curves:
-    series = {kind: [(float(layer), mean(found[layer, kind])) for layer in range(1, _LAYERS + 1)] for kind in KINDS}
-    return Curves("Correlation with attribution", "layer", "Pearson's r, mean of the seeds", series)
-
-
-def _table(name: str, found: ByLayer) -> Table:
-    rows: list[list[str | float | int | None]] = [
-        [layer, *(number for kind in KINDS for number in (mean(found[layer, kind]), _spread(found[layer, kind])))]
-        for layer in range(1, _LAYERS + 1)
-    ]
-    columns = ["layer", "r of A", "± of A", "r of A⊥", "± of A⊥"]
-    return Table(name, columns, rows, "correlation with the attribution to the input, in rows that have a null space")
-
-
-def _spread(values: list[float]) -> float:
-    return stdev(values) if len(values) > 1 else 0.0
-
-
-def _listed(found: ByLayer) -> dict[str, list[float]]:
-    return {f"layer {layer}, {kind}": values for (layer, kind), values in found.items()}
-
-
-def _statements(others: list[dict[str, Any]], joint: ByLayer) -> list[str]:
-    moved, most = mean(mean(site["moved"]) for site in others), max(max(site["most_moved"]) for site in others)
-    both = [mean(mean(joint[layer, kind]) for layer in range(1, _LAYERS + 1)) for kind in KINDS]
-    return [
-        f"On average {moved:.0%} of a row's weight can go elsewhere with the same output, at most {most:.0%}.",
-        f"Heads' mean and attribution, mean of the layers: r = {both[0]:.2f} for A and {both[1]:.2f} for A⊥.",
-    ]
-
-
-def _claim_of_others(others: list[dict[str, Any]]) -> Claim:
-    error, sums = max(site["error"] for site in others), max(site["sum_error"] for site in others)
-    valid = error < _EXACT and sums < _EXACT and min(site["least"] for site in others) >= 0
-    other = sum(max(site["most_moved"]) > _NEAR for site in others)
-    verdict: Verdict = "does not hold here"
-    if valid and other:
-        verdict = "holds" if other == len(others) else "holds in part"
-    return Claim(
-        "Infinitely many attention weights can give the same output.",
-        verdict,
-        f"{other} of {len(others)} sites have weights A′ that are not negative, sum to 1 (to {sums:.0e}) and differ "
-        f"from A by more than {_NEAR:.0%}; A′T equals AT to {error:.0e}. All points between A and A′ do so too.",
-    )
-
-
-def _claim_of_effective(single: ByLayer, joint: ByLayer) -> Claim:
-    layers = range(1, _LAYERS + 1)
-    gains = [mean(found[layer, "A⊥"]) - mean(found[layer, "A"]) for found in (joint, single) for layer in layers]
-    better = sum(gain > 0 for gain in gains)
-    verdict: Verdict = (
-        "holds" if better == len(gains) else "holds in part" if better > len(gains) / 2 else "does not hold here"
-    )
-    numbers = ", ".join(f"{mean(joint[layer, 'A']):.2f} and {mean(joint[layer, 'A⊥']):.2f}" for layer in layers)
-    return Claim(
-        "Effective Attention correlates better with the output.",
-        verdict,
-        f"With the attribution, A and A⊥ (means of the heads) correlate by {numbers} in layers 1 to {_LAYERS}; A⊥ is "
-        f"better in {better} of {len(gains)} comparisons (each layer, heads one by one and their mean). "
-        "More than half would be holding in part.",
-    )

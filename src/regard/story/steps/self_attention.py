@@ -10,6 +10,7 @@ from regard.attention.positions.sinusoidal import encode
 from regard.explain import trace
 from regard.story import Claim, Stage, Told, Verdict
 from regard.story.steps import _scaling
+from regard.story.steps._spread import spread
 from regard.story.text import sentences
 from regard.views.result import Matrix, Result, Table
 
@@ -90,7 +91,7 @@ def _own(stage: Stage, heads: int, trained: bool) -> list[float]:
 
 def _own_table(own: dict[tuple[int, bool], list[float]], uniform: float) -> Table:
     rows: list[list[str | float | int | None]] = [
-        [heads, "trained" if trained else "untrained", mean(values), _scaling.spread(values), uniform]
+        [heads, "trained" if trained else "untrained", mean(values), spread(values), uniform]
         for (heads, trained), values in own.items()
     ]
     columns = ["heads", "weights", "on the own word", "standard deviation", "if all were equal"]
@@ -114,12 +115,12 @@ def _statements(scores: _scaling.Measured, own: dict[tuple[int, bool], list[floa
 
 def _claim_of_own(own: dict[tuple[int, bool], list[float]], uniform: float) -> Claim:
     one, many = own[HEADS[0], True], own[HEADS[1], True]
-    mostly, harder = mean(one) > 0.5, mean(one) - mean(many) > _scaling.spread(one) + _scaling.spread(many)
+    mostly, harder = mean(one) > 0.5, mean(one) - mean(many) > spread(one) + spread(many)
     verdict: Verdict = "holds" if mostly and harder else "holds in part" if mostly or harder else "does not hold here"
     return Claim(
         "Self Attention can focus heavily on the same word; several heads make that harder.",
         verdict,
-        f"The weight on the own word is {mean(one):.2f} ± {_scaling.spread(one):.2f} with one head and "
-        f"{mean(many):.2f} ± {_scaling.spread(many):.2f} with {HEADS[1]} ({uniform:.2f} if all weights were equal). "
+        f"The weight on the own word is {mean(one):.2f} ± {spread(one):.2f} with one head and "
+        f"{mean(many):.2f} ± {spread(many):.2f} with {HEADS[1]} ({uniform:.2f} if all weights were equal). "
         "Mostly would be above 0.5; harder, less by more than both standard deviations.",
     )

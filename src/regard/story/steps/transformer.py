@@ -8,6 +8,7 @@ from typing import Any
 
 from regard.story import Claim, Stage, Told, Verdict
 from regard.story.steps import _depth
+from regard.story.steps._spread import spread
 from regard.story.text import sentences
 from regard.views.result import Curves, Result, Table
 
@@ -18,11 +19,7 @@ Transformer computes the entire sequence in parallel; its depth is not proportio
 faster. Residual connections parallel to all attention and feed-forward layers help with cleaner gradient flows during
 back-prop. Rotary positions (RoPE) generally show faster convergence than absolute position encodings.
 """
-COMMANDS = (
-    "regard train recipes/ptb_lstm.yaml",
-    "regard train recipes/wikitext2_gpt2.yaml",
-    "python benchmarks/gradient_flow.py",
-)
+COMMANDS = ("regard train recipes/ptb_lstm.yaml", "regard train recipes/wikitext2_gpt2.yaml")
 FULL = ""
 _OFF = {"dropout": 0.0, "attention_dropout": 0.0, "embedding_dropout": 0.0}
 _GPT2 = {"d_model": 64, "n_heads": 4, "n_layers": 2, "d_ff": 128, "max_len": 64, **_OFF}
@@ -64,8 +61,7 @@ def run(stage: Stage) -> Told:
         ],
         {"gradients": norms, "steps": steps, "reached": reached, "target": target},
     )
-    claims = [_claim(reached, target), _depth.residual_claim(norms), _depth.step_claim(steps)]
-    return Told(result, claims, FOLLOWS)
+    return Told(result, [_claim(reached, target), _depth.residual_claim(norms), _depth.step_claim(steps)], FOLLOWS)
 
 
 FOLLOWS = """
@@ -102,8 +98,7 @@ def _first(log: Log, target: float) -> tuple[int, float] | None:
 
 def _mean(values: list[tuple[int, float] | None], which: int) -> float | None:
     """The mean of the seeds; None if one of them never came there."""
-    there = [value[which] for value in values if value is not None]
-    return mean(there) if len(there) == len(values) else None
+    return None if None in values else mean(value[which] for value in values if value)
 
 
 def _told(values: list[tuple[int, float] | None], which: int) -> str:
@@ -126,8 +121,8 @@ def _table(logs: dict[str, list[Log]], reached: dict[str, Any], sizes: dict[str,
         numbers: list[float | None] = []
         for which in (0, 1):
             average = _mean(values, which)
-            numbers += [average, None if average is None else _depth.spread([value[which] for value in values])]
-        rows.append([name, sizes[name], *numbers, mean(last), _depth.spread(last)])
+            numbers += [average, None if average is None else spread([value[which] for value in values])]
+        rows.append([name, sizes[name], *numbers, mean(last), spread(last)])
     columns = ["model", "parameters", "updates", "± updates", "seconds", "± seconds", "last loss", "± last loss"]
     note = f"to a loss of {target:.3f} (3 % above the LSTM's last), one learning rate; empty: a seed never got there"
     return Table("How fast they learn", columns, rows, note)
@@ -138,7 +133,7 @@ def _claim(reached: dict[str, list[tuple[int, float] | None]], target: float) ->
         first, second = _mean(reached[one], which), _mean(reached[other], which)
         if first is None or second is None:
             return first is not None
-        noise = [_depth.spread([value[which] for value in reached[name] if value]) for name in (one, other)]
+        noise = [spread([value[which] for value in reached[name] if value]) for name in (one, other)]
         return second - first > sum(noise)
 
     pairs = ((LEARNED, LSTM, 0), (LEARNED, LSTM, 1), (ROTARY, LEARNED, 0), (ROTARY, LEARNED, 1))
