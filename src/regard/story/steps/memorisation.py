@@ -22,7 +22,7 @@ with a random number. Its exposure is log2 of all numbers minus log2 of its rank
 """
 COMMANDS = (
     "regard train recipes/shakespeare_char.yaml",
-    "regard explain out/shakespeare_char --method memorised --text $REGARD_DATA/shakespeare/train.txt",
+    "regard explain out/shakespeare_char --method memorised --text $REGARD_DATA/tinyshakespeare/input.txt.gz",
 )
 FULL = ""
 TIMES = (0, 1, 4, 16)
