@@ -1,0 +1,11 @@
+"""How far the numbers of several seeds lie apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import stdev
+
+
+def spread(values: Sequence[float]) -> float:
+    """The standard deviation; 0 of a single value."""
+    return stdev(values) if len(values) > 1 else 0.0
