@@ -11,9 +11,18 @@ from dataclasses import dataclass
 
 _MALE = {"dog": "chien", "cat": "chat", "king": "roi", "doctor": "médecin", "horse": "cheval", "boy": "garçon"}
 _FEMALE = {"girl": "fille", "woman": "femme", "queen": "reine", "cow": "vache", "mouse": "souris", "aunt": "tante"}
-_ADJECTIVES = {"young": "jeune", "sad": "triste", "calm": "calme", "fast": "rapide", "wild": "sauvage", "rich": "riche"}
-_ADJECTIVES |= {"poor": "pauvre", "strange": "étrange", "honest": "honnête", "brave": "brave", "huge": "énorme"}
-_VERBS = {"sees": "voit", "hears": "entend", "follows": "suit", "likes": "aime", "feeds": "nourrit", "finds": "trouve"}
+_ADJECTIVES = {"young": "jeune", "sad": "triste", "calm": "calme", "fast": "rapide", "wild": "sauvage"}
+_ADJECTIVES |= {"rich": "riche", "poor": "pauvre", "strange": "étrange", "honest": "honnête"}
+_ADJECTIVES |= {"brave": "brave", "huge": "énorme"}
+    "rich": "riche",
+    "poor": "pauvre",
+    "strange": "étrange",
+    "honest": "honnête",
+    "brave": "brave",
+    "huge": "énorme",
+}
+_VERBS = {"sees": "voit", "hears": "entend", "follows": "suit", "likes": "aime", "feeds": "nourrit"}
+_VERBS |= {"finds": "trouve"}
 _PLACES = {"behind": "derrière", "before": "devant", "with": "avec", "without": "sans"}
 _ARTICLES = {"the": ("le", "la"), "a": ("un", "une")}
 KINDS = ("article", "noun", "adjective", "verb", "preposition")
