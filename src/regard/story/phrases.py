@@ -14,13 +14,6 @@ _FEMALE = {"girl": "fille", "woman": "femme", "queen": "reine", "cow": "vache", 
 _ADJECTIVES = {"young": "jeune", "sad": "triste", "calm": "calme", "fast": "rapide", "wild": "sauvage"}
 _ADJECTIVES |= {"rich": "riche", "poor": "pauvre", "strange": "étrange", "honest": "honnête"}
 _ADJECTIVES |= {"brave": "brave", "huge": "énorme"}
-    "rich": "riche",
-    "poor": "pauvre",
-    "strange": "étrange",
-    "honest": "honnête",
-    "brave": "brave",
-    "huge": "énorme",
-}
 _VERBS = {"sees": "voit", "hears": "entend", "follows": "suit", "likes": "aime", "feeds": "nourrit"}
 _VERBS |= {"finds": "trouve"}
 _PLACES = {"behind": "derrière", "before": "devant", "with": "avec", "without": "sans"}

@@ -12,11 +12,11 @@ from regard.views.result import Matrix, Panel, Result, Table
 
 NUMBER, TITLE = 5, "Aligning"
 LECTURE = """
-With attention each output word y_t has its own context, c_t = Σ α_{t,i} h_i, a mean of all encoder states. The weights
-are a softmax of a score, a small net that is trained with the rest; nobody tells it which words belong together. The
-matrix of weights explicitly shows the correlation between source and target words: diagonal attention means words
-correspond in order, and "European Economic Area", "zone économique européenne" runs against the diagonal. Here the
-grammar is small, so the right source word of every target word is known.
+With attention each output word y_t has its own context, c_t = Σ α_{t,i} h_i, a mean of all encoder states. The
+weights are a softmax of a score, a small net that is trained with the rest; nobody tells it which words belong
+together. The matrix of weights explicitly shows the correlation between source and target words: diagonal attention
+means words correspond in order, and "European Economic Area", "zone économique européenne" runs against the
+diagonal. Here the grammar is small, so the right source word of every target word is known.
 """
 COMMANDS = (
     "regard train recipes/multi30k_de_en_bahdanau.yaml",
@@ -32,7 +32,7 @@ SHOWN = Phrase(
 _TRAIN, _HELD, _UPDATES = 6000, 200, 500
 _OPTIONS = {"attention": "bahdanau", "cell": "gru", "d_embedding": 32, "d_hidden": 64, "dropout": 0.2}
 Seen = dict[str, list[tuple[bool, bool, float]]]
-"""By kind of target word: is the largest weight on the right word, would the diagonal be, and the weights' entropy."""
+"""By kind of target word: is the largest weight on the right word, would the diagonal be, and the entropy."""
 
 
 def run(stage: Stage) -> Told:
@@ -117,8 +117,8 @@ def _aligned(right: dict[str, list[float]], diagonal: dict[str, list[float]]) ->
         "The matrix of alignment scores explicitly shows the correlation between source and target words.",
         verdict,
         f"The largest weight is on the right word for {share:.1%} of the target words ({mean(right['noun']):.1%} of "
-        f"nouns, {mean(right['adjective']):.1%} of adjectives, {mean(right['article']):.1%} of articles); the diagonal "
-        f"has {straight:.1%}. Rule: 90 % or more; in part: more than the diagonal.",
+        f"nouns, {mean(right['adjective']):.1%} of adjectives, {mean(right['article']):.1%} of articles); the "
+        f"diagonal has {straight:.1%}. Rule: 90 % or more; in part: more than the diagonal.",
     )
 
 
@@ -129,7 +129,7 @@ def _soft(entropy: dict[str, list[float]]) -> Claim:
     return Claim(
         'Soft attention: the alignment weights are learned and placed "softly" over all of the source.',
         verdict,
-        f"The entropy is {mean(entropy['all']):.2f} bits, as if {words:.2f} words shared the weight evenly; articles, "
-        f"which need the noun's gender, have {mean(entropy['article']):.2f} bits, nouns {mean(entropy['noun']):.2f}. "
-        "Rule: 1.5 words or more; in part: 1.05 or more.",
+        f"The entropy is {mean(entropy['all']):.2f} bits, as if {words:.2f} words shared the weight evenly; "
+        f"articles, which need the noun's gender, have {mean(entropy['article']):.2f} bits, "
+        f"nouns {mean(entropy['noun']):.2f}. Rule: 1.5 words or more; in part: 1.05 or more.",
     )
