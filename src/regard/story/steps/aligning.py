@@ -116,10 +116,10 @@ def _aligned(right: dict[str, list[float]], diagonal: dict[str, list[float]]) ->
     return Claim(
         "The matrix of alignment scores explicitly shows the correlation between source and target words.",
         verdict,
-        f"The largest weight is on the right word for {share:.1%} of the target words ({min(right['all']):.1%} with the "
-        f"worst seed): {mean(right['noun']):.1%} of nouns, {mean(right['adjective']):.1%} of adjectives, "
-        f"{mean(right['article']):.1%} of articles. The diagonal has {straight:.1%}. Rule: 90 % or more in the mean of "
-        "the seeds; in part: more than the diagonal.",
+        f"The largest weight is on the right word for {share:.1%} of the target words ({min(right['all']):.1%} with "
+        f"the worst seed): {mean(right['noun']):.1%} of nouns, {mean(right['adjective']):.1%} of adjectives, "
+        f"{mean(right['article']):.1%} of articles. The diagonal has {straight:.1%}. Rule: 90 % or more in the mean "
+        "of the seeds; in part: more than the diagonal.",
     )
 
 
