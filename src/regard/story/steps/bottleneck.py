@@ -16,6 +16,7 @@ it. A critical disadvantage is that the vector cannot remember long sentences: t
 degrades rapidly as the input sentence gets longer. Attention was born to help: instead of one vector, every output
 word has shortcuts to all input words. Here three models learn to write a sequence backwards. Each has two measures:
 how often all of it is right, and how many of its words are.
+Most sequences of two words also occur in training, few of three, hardly any longer one.
 """
 COMMANDS = (
     "regard train recipes/multi30k_de_en_bahdanau.yaml --model.options.attention none --out out/multi30k_none",

@@ -40,10 +40,12 @@ Scores = dict[str, dict[str, list[float]]]
 
 def run(stage: Stage) -> Told:
     scores: Scores = {name: {} for name in MODELS}
+    train = twins(_TRAIN, seed=1)
+    parts = {"train": train, "validation": [pair for pair in twins(_HELD, seed=2) if pair not in train]}
     for place, task in enumerate(TASKS):
         files = {}
-        for part, count, seed in (("train", _TRAIN, 1), ("validation", _HELD, 2)):
-            lines = [f"{text}\t{labels[place]}" for text, labels in twins(count, seed)]
+        for part, pairs in parts.items():
+            lines = [f"{text}\t{labels[place]}" for text, labels in pairs]
             files[part] = {"file": stage.write_lines(f"{part}_{place}.tsv", lines)}
         for number, (name, (kind, options)) in enumerate(MODELS.items()):
             for seed in stage.seeds:
@@ -54,7 +56,8 @@ def run(stage: Stage) -> Told:
         [name, *(cell for task in TASKS for cell in _spread(own[task]))] for name, own in scores.items()
     ]
     columns = ["model", TASKS[0], "sd", TASKS[1], "sd of it"]
-    note = f"accuracy, {len(stage.seeds)} seeds, {2 * _TRAIN} sentences to learn from, {2 * _HELD} held out"
+    note = f"accuracy, {len(stage.seeds)} seeds, {len(train)} sentences to learn from, "
+    note += f"{len(parts['validation'])} others held out"
     words, counts = counted(LECTURED)
     labels = [f"x_{number}" for number in range(1, len(counts) + 1)]
     panels: list[Panel] = [
