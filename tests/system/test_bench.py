@@ -39,6 +39,7 @@ def language_model(tmp_path_factory):
 
 
 @needs_kernels
+@pytest.mark.slow
 def test_a_translator_as_json_and_as_a_picture(translator, tmp_path, capsys):
     code, out, _ = run(capsys, "bench", translator, *QUICK, "--json", "--out", tmp_path / "bench.svg")
     assert code == 0

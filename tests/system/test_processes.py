@@ -69,6 +69,7 @@ def test_two_processes_go_on_to_the_same_bits(recipe, tmp_path):
     assert losses(tmp_path / "whole") == losses(tmp_path / "parts")
 
 
+@pytest.mark.slow
 def test_other_processes_than_before_are_told(recipe, tmp_path):
     path = write_recipe(recipe, tmp_path / "recipe.yaml", dropout=0.3)
     train(path, tmp_path / "out", 2, "--training.max_steps", "4")

@@ -18,7 +18,7 @@ def short(recipe, folder, **training):
     return path
 
 
-@pytest.mark.parametrize("metric", ["bleu", "loss"])
+@pytest.mark.parametrize("metric", ["bleu", pytest.param("loss", marks=pytest.mark.slow)])
 def test_each_validation_shows_the_same_lines(recipe, tmp_path, metric):
     done = run("train", short(recipe, tmp_path, metric=metric), "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr

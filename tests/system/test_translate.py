@@ -216,12 +216,16 @@ def test_several_models_are_an_ensemble(trained, recipe, tmp_path):
     alone, together = run("translate", trained, text=text), run("translate", trained, trained, text=text)
     assert together.returncode == 0, together.stderr
     assert together.stdout == alone.stdout
-    files = recipe["data"]["validation"]
-    given = ("--source", files["source"], "--reference", files["target"], "--json")
-    both = [json.loads(run("evaluate", trained, *given, *more).stdout)["bleu"] for more in ((), ("--with", trained))]
-    assert both[0] == both[1]
     other = {**recipe, "data": {**recipe["data"], "tokenizer": {"kind": "char"}}}
     other["training"] = {**recipe["training"], "max_steps": 2, "validate_every": 2, "metric": "loss"}
     regard.train(other, tmp_path / "other", quiet=True)
     assert "same vocabularies" in one_line(run("translate", trained, tmp_path / "other", text=text), 2)
     assert "--source and --reference" in one_line(run("evaluate", trained, "--with", trained), 2)
+
+
+@pytest.mark.slow
+def test_an_ensemble_is_scored(trained, recipe):
+    files = recipe["data"]["validation"]
+    given = ("--source", files["source"], "--reference", files["target"], "--json")
+    both = [json.loads(run("evaluate", trained, *given, *more).stdout)["bleu"] for more in ((), ("--with", trained))]
+    assert both[0] == both[1]
