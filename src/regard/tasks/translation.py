@@ -17,7 +17,7 @@ from regard.core.directions import Direction
 from regard.core.measured import Measured, perplexity
 from regard.core.output import Output
 from regard.tasks._task import Task
-from regard.tasks.agreement import symmetric_divergence
+from regard.tasks.agreement import linear_agreement
 from regard.tasks.loss import label_log_probs, linear_cross_entropy, matrix
 
 
@@ -54,30 +54,30 @@ class Translation(Task):
         return output
 
     def loss(self, model: Translates, batch: Batch) -> Tensor:
-        """The loss summed over the batch's target tokens. With R-Drop: the mean loss of two passes, and the weighted
-        divergence between what they predict (`agreement.py`). It is half of the paper's loss, so that its size is that
-        of one pass."""
-        if not self.r_drop:
-            return self._pass(model, batch)[0]
-        (loss, first), (other_loss, second) = self._pass(model, batch), self._pass(model, batch)
+        """The loss summed over the batch's target tokens; with R-Drop that of two passes (`agreement.py`)."""
         weight, bias = matrix(model.output)
-        apart = symmetric_divergence(first, second, weight, bias=bias)
-        return (loss + other_loss) / 2 + self.r_drop / 4 * apart
+        hidden, labels, extra = self._pass(model, batch)
+        if not self.r_drop:
+            own = linear_cross_entropy(hidden, weight, labels, bias=bias, smoothing=self.label_smoothing)
+            return own if extra is None else own + extra
+        again, _, other_extra = self._pass(model, batch)
+        options = {"strength": self.r_drop, "smoothing": self.label_smoothing}
+        both = linear_agreement((hidden, again), weight, labels, bias=bias, **options)
+        return both if extra is None or other_extra is None else both + (extra + other_extra) / 2
 
-    def _pass(self, model: Translates, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The loss of one pass, with the model's own penalty and, if choices were sampled, the REINFORCE loss with
-        log p of the target as reward; and the states of real tokens."""
+    def _pass(self, model: Translates, batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The states of real tokens in one pass, their labels, and what the model adds to the loss: its own penalty
+        and, if choices were sampled, the REINFORCE loss with log p of the target as reward."""
         output = self.run(model, batch)
         hidden, labels = _real(output, batch)
-        weight, bias = matrix(model.output)
-        loss = linear_cross_entropy(hidden, weight, labels, bias=bias, smoothing=self.label_smoothing)
-        if output.penalty is not None:
-            loss = loss + output.penalty.sum()
+        extra = None if output.penalty is None else output.penalty.sum()
         if output.log_prob is None:
-            return loss, hidden
+            return hidden, labels, extra
+        weight, bias = matrix(model.output)
         reward = label_log_probs(hidden.detach(), weight, labels, bias=bias)
         chosen = output.log_prob[batch["target_mask"][:, 1:]]
-        return loss + getattr(model, "reward", 1.0) * len(labels) * model.baseline(chosen, reward), hidden
+        sampled = getattr(model, "reward", 1.0) * len(labels) * model.baseline(chosen, reward)
+        return hidden, labels, sampled if extra is None else extra + sampled
 
     def measure(self, model: Translates, batch: Batch) -> Measured:
         """−log p of every real target token."""
