@@ -223,7 +223,6 @@ def tell(
     name: str,
     out: str | Path,
     *,
-    full: bool = False,
     seeds: tuple[int, ...] = (1, 2, 3),
     pages: Path | None = None,
     say: Callable[[str], None] = lambda text: None,
@@ -233,7 +232,7 @@ def tell(
     from regard.story.pages import index_page, write_step
 
     step = story.find_step(name)
-    told: Told = step.run(story.Stage(Path(out) / name, seeds, full, say))
+    told: Told = step.run(story.Stage(Path(out) / name, seeds, say))
     if pages is not None:
         write_step(name, step, told, pages)
         (pages / "index.md").write_text(index_page(pages), encoding="utf-8")

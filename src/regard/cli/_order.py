@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def options_first(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
@@ -29,6 +29,6 @@ def options_first(parser: argparse.ArgumentParser, words: Sequence[str]) -> list
     return [*options, *texts]
 
 
-def _named(names: Sequence[str] | dict[str, bool], start: str) -> list[str]:
+def _named(names: Iterable[str], start: str) -> list[str]:
     """The options that an abbreviation may stand for."""
     return [name for name in names if name.startswith(start)]

@@ -16,7 +16,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("step", nargs="?", help="a step's name or number; without it, all of them")
     parser.add_argument("--steps", action="store_true", help="list the steps")
-    parser.add_argument("--full", action="store_true", help="use the models of the recipes, where they exist")
     parser.add_argument("--pages", metavar="FOLDER", help="also write pages, figures and numbers there")
     parser.add_argument("--out", default="out/story", help="folder for the small models (default: out/story)")
 
@@ -41,7 +40,6 @@ def run(arguments: argparse.Namespace) -> int:
             told = api.tell(
                 name,
                 Path(arguments.out),
-                full=arguments.full,
                 pages=Path(arguments.pages) if arguments.pages else None,
                 say=lambda text: status.update(f"training and measuring: {text}"),
             )
@@ -51,8 +49,6 @@ def run(arguments: argparse.Namespace) -> int:
             console.print(f"\n  “{claim.says}”\n  {claim.verdict.upper()}: {claim.because}", markup=False)
         console.print(f"\n{_paragraphs(told.follows)}\n", markup=False)
         console.print("With real data:", *(f"   {command}" for command in step.COMMANDS), sep="\n", markup=False)
-        if step.FULL and not arguments.full:
-            console.print(f"--full: {step.FULL}", markup=False)
     return 0
 
 

@@ -82,7 +82,7 @@ def read_arrays(path: Path, split: str | None, *, channels: int, invert: bool) -
     if whole.shape[-1] != channels:
         raise DataError(f"{path} has images of other colours", got=f"{whole.shape[-1]} channels", expected=channels)
     rows = np.ascontiguousarray(whole.transpose(0, 1, 4, 2, 3))
-    examples = [np.stack([with_bright_ink(one) for one in row]) for row in rows] if invert else list(rows)
+    examples = [np.stack([with_bright_ink(image) for image in row]) for row in rows] if invert else list(rows)
     return ClassImages(tuple(str(names[c]) for c in chosen), examples)
 
 

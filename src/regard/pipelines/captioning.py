@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from regard.core.batch import pad
-from regard.core.errors import ConfigError, UsageError
+from regard.core.errors import UsageError
 from regard.core.search import Search
 from regard.data.captions import words_only
 from regard.data.images import ImageForm
 from regard.decoding import Hypothesis, decode
 from regard.explain import Subject
 from regard.pipelines import _subjects as subjects
+from regard.pipelines._image_form import image_form
 from regard.pipelines._loaded import Loaded
 from regard.pipelines._verbs import verb
 
@@ -42,10 +43,7 @@ class CaptioningPipeline(Loaded):
 
     @property
     def form(self) -> ImageForm:
-        said = self.stored.extra.get("image")
-        if not isinstance(said, dict):
-            raise ConfigError("the folder does not say how images are prepared", got=repr(said)[:80])
-        return ImageForm.parse(said, "how images are prepared")
+        return image_form(self.stored.extra)
 
     @verb("a captioning model")
     def caption(self, images: Sequence[Any], **search: Any) -> list[str]:

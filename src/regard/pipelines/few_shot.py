@@ -18,6 +18,7 @@ from regard.data.images import ImageForm, open_image, prepared, upright
 from regard.explain import Subject
 from regard.pipelines import _subjects as subjects
 from regard.pipelines._classes import Classified, classified
+from regard.pipelines._image_form import image_form
 from regard.pipelines._loaded import Loaded
 from regard.pipelines._verbs import verb
 
@@ -104,10 +105,7 @@ class FewShotPipeline(Loaded):
 
     @property
     def form(self) -> ImageForm:
-        said = self.stored.extra.get("image")
-        if not isinstance(said, dict):
-            raise ConfigError("the folder does not say how images are prepared", got=repr(said)[:80])
-        form = ImageForm.parse(said, "how images are prepared")
+        form = image_form(self.stored.extra)
         if (form.channels, form.size) != (self.config.channels, self.config.image_size):
             got = f"{form.channels} channels, {form.size} pixels"
             raise ConfigError("the image settings do not fit the model", got=got)

@@ -13,6 +13,7 @@ from regard.data.images import ImageForm
 from regard.explain import Subject
 from regard.pipelines import _subjects as subjects
 from regard.pipelines._classes import Classified, class_names, classified, probabilities
+from regard.pipelines._image_form import image_form
 from regard.pipelines._loaded import Loaded
 from regard.pipelines._verbs import verb
 
@@ -25,10 +26,7 @@ class ImageClassificationPipeline(Loaded):
 
     @property
     def form(self) -> ImageForm:
-        said = self.stored.extra.get("image")
-        if not isinstance(said, dict):
-            raise ConfigError("the folder does not say how images are prepared", got=repr(said)[:80])
-        form = ImageForm.parse(said, "how images are prepared")
+        form = image_form(self.stored.extra)
         if form.channels != self.config.channels:
             raise ConfigError("the image settings do not fit the model", got=f"{form.channels} channels")
         return form

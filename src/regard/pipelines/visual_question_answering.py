@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from regard.core.batch import pad
-from regard.core.errors import ConfigError, DataError, UsageError
+from regard.core.errors import DataError, UsageError
 from regard.data.images import ImageForm
 from regard.explain import Subject
 from regard.explain.subject import Beside
 from regard.pipelines import _subjects as subjects
 from regard.pipelines._classes import class_names, classified, probabilities
+from regard.pipelines._image_form import image_form
 from regard.pipelines._loaded import Loaded, check_texts
 from regard.pipelines._verbs import verb
 
@@ -38,10 +39,7 @@ class VisualQuestionAnsweringPipeline(Loaded):
 
     @property
     def form(self) -> ImageForm:
-        said = self.stored.extra.get("image")
-        if not isinstance(said, dict):
-            raise ConfigError("the folder does not say how images are prepared", got=repr(said)[:80])
-        return ImageForm.parse(said, "how images are prepared")
+        return image_form(self.stored.extra)
 
     @verb("a question answering model")
     def answer(

@@ -5,7 +5,6 @@ Each file in `steps/` is one step. It defines
     NUMBER, TITLE       its place in the thread, and its heading
     LECTURE             what the lectures say, as paragraphs for a student
     COMMANDS            commands of regard that do the same with real data
-    FULL                what `--full` adds, in a sentence; empty: nothing
     run(stage)          trains small models, measures, and returns a `Told`
 
 A step runs offline: its text is generated or embedded. Its models train in at most two minutes each, in the stage's
@@ -59,11 +58,10 @@ class Told:
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a step runs. `seeds` are for comparisons; `full` asks for the models of the recipes, where they exist."""
+    """Where a step runs. `seeds` are for comparisons."""
 
     folder: Path
     seeds: tuple[int, ...] = (1, 2, 3)
-    full: bool = False
     say: Callable[[str], None] = field(default=lambda text: None, repr=False)
 
     def train(self, name: str, recipe: Mapping[str, Any]) -> Loaded:

@@ -73,12 +73,11 @@ def _page(name: str, step: ModuleType, told: Told, stem: str, tables: list[tuple
     numbers = ", ".join(f"[{title}]({file})" for title, file in tables)
     statements = "".join(f"- {statement}\n" for statement in told.result.statements)
     claims = "".join(_claim(claim) for claim in told.claims)
-    full = f"\n`regard story {name} --full`: {step.FULL}\n" if step.FULL else ""
     return (
         f"# {step.NUMBER}. {step.TITLE}\n\n{step.LECTURE.strip()}\n\n## Run it\n\n    regard story {name}\n\n"
         f"![{told.result.title}. {' '.join(told.result.statements)}]({stem}.svg)\n\nThe numbers: {numbers}.\n\n"
         f"{statements}\n## Does it hold?\n\n{claims}\n## What follows\n\n{told.follows.strip()}\n\n"
-        f"With real data:\n\n{commands}{full}"
+        f"With real data:\n\n{commands}"
     )
 
 

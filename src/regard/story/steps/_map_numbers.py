@@ -71,7 +71,7 @@ def claim_of_others(others: list[dict[str, Any]]) -> Claim:
 
 def claim_of_effective(single: ByLayer, joint: ByLayer) -> Claim:
     layers = range(1, LAYERS + 1)
-    gains = [mean(found[layer, "A⊥"]) - mean(found[layer, "A"]) for found in (joint, single) for layer in layers]
+    gains = [mean(kind[layer, "A⊥"]) - mean(kind[layer, "A"]) for kind in (joint, single) for layer in layers]
     better = sum(gain > 0 for gain in gains)
     verdict: Verdict = (
         "holds" if better == len(gains) else "holds in part" if better > len(gains) / 2 else "does not hold here"

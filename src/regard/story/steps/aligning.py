@@ -22,7 +22,6 @@ COMMANDS = (
     "regard train recipes/multi30k_de_en_bahdanau.yaml",
     'regard align out/multi30k_de_en_bahdanau "Ein Mann schläft auf einer grünen Couch" --out alignment.svg',
 )
-FULL = ""
 SHOWN = Phrase(
     ["the", "young", "honest", "king", "sees", "a", "huge", "wild", "cow"],
     ["le", "roi", "honnête", "jeune", "voit", "une", "vache", "sauvage", "énorme"],

@@ -22,7 +22,6 @@ COMMANDS = (
     "regard train recipes/multi30k_de_en_bahdanau.yaml --model.options.attention none --out out/multi30k_none",
     "regard train recipes/multi30k_de_en_bahdanau.yaml",
 )
-FULL = ""
 _HELD, _UPDATES = 1500, 700
 _RECURRENT = {"cell": "gru", "d_embedding": 32, "d_hidden": 64, "dropout": 0.0}
 _BLOCKS = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_encoder_layers": 2, "n_decoder_layers": 2, "dropout": 0.0}

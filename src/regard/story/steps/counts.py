@@ -16,7 +16,6 @@ those of shorter ones. A feed-forward net over a window of words shares what it 
 still sees a fixed number of words.
 """
 COMMANDS = ("regard train recipes/ptb_ngram.yaml", "regard train recipes/ptb_window.yaml")
-FULL = ""
 ORDERS = (1, 2, 3, 4, 5)
 SMOOTHINGS = {"add one": "add_k", "Kneser–Ney": "kneser_ney"}
 _TRAIN, _HELD = 2000, 500

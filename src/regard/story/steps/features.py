@@ -18,7 +18,6 @@ dog" have the same counts. Sequence models come to the rescue. Here the same sen
 is done, which a word tells, and by who does it, which only the order tells.
 """
 COMMANDS = ("regard train recipes/sst2_bow.yaml", "regard train recipes/sst2_dan.yaml")
-FULL = ""
 _PEOPLE = ("man", "woman", "child", "teacher", "doctor", "farmer", "king", "singer")
 _ANIMALS = ("dog", "cat", "horse", "bird", "cow", "fox", "mouse", "lion")
 _KIND, _UNKIND = ("likes", "feeds", "follows", "helps"), ("bites", "chases", "scares", "hits")

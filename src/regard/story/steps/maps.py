@@ -27,7 +27,6 @@ COMMANDS = (
     'regard explain out/wikitext2_gpt2 "the king of the land was a man of his word" --method alternatives',
     'regard explain out/wikitext2_gpt2 "the king of the land was a man of his word" --method effective',
 )
-FULL = ""
 _HEADS, _WIDTH, _LENGTH = 8, 64, 48
 
 

@@ -24,7 +24,6 @@ COMMANDS = (
     "regard train recipes/shakespeare_char.yaml",
     "regard explain out/shakespeare_char --method memorised --text $REGARD_DATA/tinyshakespeare/input.txt.gz",
 )
-FULL = ""
 TIMES = (0, 1, 4, 16)
 CHANCE = 1.44
 _LINES, _COUNTS = 400, 100

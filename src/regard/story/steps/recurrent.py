@@ -22,7 +22,6 @@ COMMANDS = (
     'regard explain out/ptb_lstm "the company said it will sell its shares" --method gradients',
     "python benchmarks/gradient_flow.py",
 )
-FULL = ""
 RADII = (0.9, 1.0, 1.1)
 _LENGTH = 40
 _SHAPE = {"d_embedding": 48, "d_hidden": 48, "n_layers": 1}

@@ -28,7 +28,6 @@ COMMANDS = (
     "regard train recipes/multi30k_de_en_luong.yaml --model.options.score dot --out out/multi30k_dot",
     "regard train recipes/multi30k_de_en_luong.yaml --model.options.reach local_p --out out/multi30k_local_p",
 )
-FULL = ""
 SCORES = ("additive", "general", "dot", "scaled_dot", "cosine", "location")
 _CHOICES: dict[str, dict[str, Any]] = {
     **{score: {"score": score} for score in SCORES[:-1]},

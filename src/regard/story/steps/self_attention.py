@@ -25,7 +25,6 @@ COMMANDS = (
     "regard train recipes/wikitext2_gpt2.yaml",
     'regard explain out/wikitext2_gpt2 "the animal did not cross the street because it was tired" --method maps',
 )
-FULL = ""
 HEADS = (1, 8)
 _WIDTH = 64
 _OFF = {"dropout": 0.0, "attention_dropout": 0.0, "embedding_dropout": 0.0}

@@ -20,7 +20,6 @@ faster. Residual connections parallel to all attention and feed-forward layers h
 back-prop. Rotary positions (RoPE) generally show faster convergence than absolute position encodings.
 """
 COMMANDS = ("regard train recipes/ptb_lstm.yaml", "regard train recipes/wikitext2_gpt2.yaml")
-FULL = ""
 _OFF = {"dropout": 0.0, "attention_dropout": 0.0, "embedding_dropout": 0.0}
 _GPT2 = {"d_model": 64, "n_heads": 4, "n_layers": 2, "d_ff": 128, "max_len": 64, **_OFF}
 LSTM, LEARNED, SINES, ROTARY = "LSTM", "Transformer, learned", "Transformer, sinusoidal", "Transformer, rotary"
