@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from regard.core.copies import copy_paths
 from regard.core.errors import UnknownName
 from regard.core.groups import Groups, as_index
 
@@ -86,7 +87,10 @@ class State:
     def fork(self, from_N: Tensor, to_N: Tensor) -> None:
         """Path `to` becomes what path `from` is now; all are read before any is written."""
         n_paths, longest = len(self.lengths_P), min(int(self.lengths_P.max()) + self.ahead, self.capacity)
-        if 3 * len(to_N) > n_paths:  # one pass over all slots is then quicker than picking some (measured)
+        if copy_paths([cell.buffer for cell in self._of_tokens.values()], from_N, to_N, longest):
+            for cell in self._of_paths.values():
+                cell.buffer.index_copy_(0, to_N, cell.buffer.index_select(0, from_N))
+        elif 3 * len(to_N) > n_paths:  # one pass over all slots is then quicker than picking some (measured)
             origin_P = torch.arange(n_paths, device=to_N.device).index_copy(0, to_N, from_N)
             for cell in self._of_paths.values():
                 cell.buffer = cell.buffer.index_select(0, origin_P)

@@ -16,14 +16,23 @@ from __future__ import annotations
 
 import math
 from itertools import groupby
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from regard.decoding.candidates import Candidates
 from regard.decoding.finished import Finished
 from regard.decoding.paths import Paths
 from regard.decoding.request import SpecialTokens
-from regard.decoding.top_continuations import TopContinuations, top_continuations
+
+
+class _Continuations(NamedTuple):
+    """The best of each request's, best first; `path` counts all paths, not those of the request."""
+
+    log_prob_RC: Tensor
+    path_RC: Tensor
+    token_RC: Tensor
 
 
 class Beam:
@@ -31,8 +40,10 @@ class Beam:
 
     def __init__(self, width: int, special: SpecialTokens, finished: Finished) -> None:
         self._width, self._special, self._finished = width, special, finished
+        self.count = (1 + max(len(special.ends), 1)) * width
+        """How many candidates of a path can matter: as many that go on as the beam is wide, and as many that end."""
 
-    def advance(self, log_probs_NV: Tensor, paths: Paths) -> tuple[Tensor, Paths]:
+    def advance(self, candidates: Candidates, paths: Paths) -> tuple[Tensor, Paths]:
         """The index of the path that each new one continues, and the new paths, of the requests that go on.
 
         The paths of a request stand together. Requests with as many paths are searched together.
@@ -44,19 +55,18 @@ class Beam:
             index_by_count.setdefault(count, []).extend(range(start, start + count))
             start += count
         if len(index_by_count) == 1:
-            return self._advance(log_probs_NV, paths, next(iter(index_by_count)))
+            return self._advance(candidates, paths, next(iter(index_by_count)))
         parts = []
         for count, rows in index_by_count.items():
             rows_M = torch.tensor(rows, device=paths.ticket_N.device)
-            index_N, longer = self._advance(log_probs_NV[rows_M], paths.at(rows_M), count)
+            index_N, longer = self._advance(candidates.at(rows_M), paths.at(rows_M), count)
             parts.append((rows_M[index_N], longer))
         return torch.cat([index_N for index_N, _ in parts]), Paths.join([longer for _, longer in parts])
 
-    def _advance(self, log_probs_NV: Tensor, paths: Paths, now: int) -> tuple[Tensor, Paths]:
+    def _advance(self, candidates: Candidates, paths: Paths, now: int) -> tuple[Tensor, Paths]:
         """`now` is how many paths each request has."""
         rows = paths.at(torch.arange(0, len(paths), now, device=paths.ticket_N.device))
-        count = (1 + max(len(self._special.ends), 1)) * self._width
-        best = top_continuations(log_probs_NV, paths.log_prob_N, len(rows), count)
+        best = self._best(candidates, paths.log_prob_N, now)
         ends_RC = self._special.is_end(best.token_RC) & (best.log_prob_RC > -math.inf)
         self._finish(best, ends_RC, paths)
         live_RC = best.log_prob_RC.masked_fill(ends_RC, -math.inf)
@@ -70,7 +80,17 @@ class Beam:
         index_N = index_RL[on_R].flatten()
         return index_N, paths.at(index_N).extend(token_RL[on_R].flatten(), live_RL[on_R].flatten())
 
-    def _finish(self, best: TopContinuations, ends_RC: Tensor, paths: Paths) -> None:
+    def _best(self, candidates: Candidates, before_N: Tensor, now: int) -> _Continuations:
+        """The sums are float64: the log-probability of a long path has no digits to spare in float32."""
+        assert candidates.token_NC is not None
+        each = candidates.token_NC.shape[1]
+        total_RX = (candidates.log_prob_NC + before_N[:, None]).view(-1, now * each)
+        log_prob_RC, place_RC = total_RX.topk(min(self.count, now * each))
+        first_R1 = torch.arange(0, len(before_N), now, device=before_N.device)[:, None]
+        token_RC = candidates.token_NC.view(-1, now * each).gather(1, place_RC)
+        return _Continuations(log_prob_RC, first_R1 + place_RC // each, token_RC)
+
+    def _finish(self, best: _Continuations, ends_RC: Tensor, paths: Paths) -> None:
         ends_RW = ends_RC[:, : self._width]
         path_M, log_prob_M = (part[:, : self._width][ends_RW] for part in (best.path_RC, best.log_prob_RC))
         self._finished.add(paths.at(path_M).ending(log_prob_M), ended=True)

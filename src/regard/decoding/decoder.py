@@ -22,6 +22,7 @@ from torch import Tensor
 
 from regard.core.contracts import Decodable
 from regard.core.errors import UsageError
+from regard.decoding.candidates import Candidates
 from regard.decoding.constraints import follow_grammars
 from regard.decoding.coverage import add_cover
 from regard.decoding.event import Event
@@ -62,6 +63,7 @@ class Decoder:
         self._seats: dict[int, Seat] = {}
         self._groups: dict[str, Group] = {}
         self._requests: dict[int, Request] = {}
+        self._grammars = self._deadlines = False
         self._next = 0
 
     @property
@@ -79,6 +81,8 @@ class Decoder:
                     got=f"{request.width}, a beam's width or a number of draws",
                     expected=f"at most {self._slots.size}",
                 )
+        self._grammars |= any(request.grammar is not None for request in requests)
+        self._deadlines |= any(request.deadline is not None for request in requests)
         tickets = list(range(self._next, self._next + len(requests)))
         self._next += len(requests)
         for ticket, request in zip(tickets, requests, strict=True):
@@ -104,8 +108,7 @@ class Decoder:
         ready += short
         for seat in ready:
             del self._seats[seat.ticket]
-            path = Paths.start(seat.request.prompt, self._device, seat.cover_K, **seat.facts)
-            seat.group.join(path)
+            seat.group.join(Paths.start(seat.request.prompt, self._device, seat.cover_K, **seat.facts))
         for group in self._groups.values():
             if group.paths is not None:
                 events += self._choose(group)
@@ -119,9 +122,7 @@ class Decoder:
         """Let a group's search go on, and move the state to where its paths went."""
         before = group.paths
         assert before is not None
-        log_probs_NV = self._reader.log_probs(before, group.logit_penalty)
-        follow_grammars(log_probs_NV, before, self._requests)
-        index_N, longer = group.advance(log_probs_NV)
+        index_N, longer = group.advance(self._candidates(group, before))
         longer, forks = self._slotted(before, index_N, longer)
         if forks:
             self._state.fork(*(torch.tensor(part, device=self._device) for part in zip(*forks, strict=True)))
@@ -135,25 +136,19 @@ class Decoder:
         done = sorted(set(before.ticket_N.tolist()) - set(longer.ticket_N.tolist()))
         return [*events, *(Event(ticket, results=group.finished.take(ticket)) for ticket in done)]
 
+    def _candidates(self, group: Group, paths: Paths) -> Candidates:
+        if group.few and not self._grammars:
+            return self._reader.best(paths, group.count, group.forbidden)
+        log_probs_NV = self._reader.log_probs(paths, group.logit_penalty)
+        follow_grammars(log_probs_NV, paths, self._requests)
+        return group.candidates(log_probs_NV)
+
     def _slotted(self, before: Paths, index_N: Tensor, longer: Paths) -> tuple[Paths, list[tuple[int, int]]]:
-        """A slot for each new path, and which slots to copy. The first to go on from a path stays in its slot."""
+        """A slot for each new path, and which slots to copy."""
         parents = index_N.tolist()
         if len(set(parents)) == len(parents):
             return longer, []
-        old, tickets = before.slot_N.tolist(), longer.ticket_N.tolist()
-        slots: list[int | None] = []
-        kept: set[int] = set()
-        for parent in parents:
-            slot = old[parent]
-            slots.append(None if slot in kept else slot)
-            kept.add(slot)
-        free = {ticket: iter([s for s in self._slots[ticket] if s not in kept]) for ticket in set(tickets)}
-        forks, chosen = [], []
-        for parent, ticket, slot in zip(parents, tickets, slots, strict=True):
-            place = next(free[ticket]) if slot is None else slot
-            if slot is None:
-                forks.append((old[parent], place))
-            chosen.append(place)
+        chosen, forks = self._slots.continued(before.slot_N[index_N].tolist(), longer.ticket_N.tolist())
         return self._in_order(longer.having("slot", torch.tensor(chosen, device=self._device))), forks
 
     def _in_order(self, paths: Paths) -> Paths:
@@ -197,7 +192,7 @@ class Decoder:
 
     def _expire(self) -> list[Event]:
         """Requests past their deadline end with what they have."""
-        if all(request.deadline is None for request in self._requests.values()):
+        if not self._deadlines:
             return []
         now, events = time.monotonic(), []
         for ticket, request in list(self._requests.items()):

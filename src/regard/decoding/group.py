@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.core.search import Search
 from regard.decoding.beam import Beam
+from regard.decoding.candidates import Candidates, best_of
 from regard.decoding.constraints import constrain, penalise_repeats
 from regard.decoding.coverage import with_seen
 from regard.decoding.finished import Finished
@@ -27,8 +28,13 @@ class Group:
         """The live ones; None where there are none."""
         self.competes = search.beam > 1 and not search.sample
         self._strategy: Beam | IndependentPaths
+        self.count = 1
+        """How many candidates of each path its search needs, unless it draws."""
+        self.few = not (search.sample or search.min_length or search.no_repeat_ngram or search.repetition_penalty != 1)
+        """Whether candidates can be taken from the logits as they are."""
         if self.competes:
             self._strategy = Beam(search.beam, special, self.finished)
+            self.count = self._strategy.count
         else:
             choose = Draw(search) if search.sample else most_probable
             copies = search.nbest if search.sample else 1
@@ -60,13 +66,23 @@ class Group:
             self.paths.facts_NF, self.paths.tokens_NT, self.paths.log_prob_N, with_seen(self.paths.cover_NK, seen_NK)
         )
 
-    def advance(self, log_probs_NV: Tensor) -> tuple[Tensor, Paths]:
-        """The index of the path that each new one continues, and the new paths, of the requests that go on."""
+    @property
+    def forbidden(self) -> list[int]:
+        """Tokens that may come nowhere."""
+        return sorted({*self._special.forbidden, *self.search.forbidden} - set(self._special.ends))
+
+    def candidates(self, log_probs_NV: Tensor) -> Candidates:
+        """What may come by these log-probabilities, which are changed, after all that the search forbids."""
         assert self.paths is not None
         if self.competes and self.search.repetition_penalty != 1.0:
             log_probs_NV = penalise_repeats(log_probs_NV, self.paths.tokens_NT, self.search.repetition_penalty)
         constrain(log_probs_NV, self.paths, self.search, self._special)
-        return self._strategy.advance(log_probs_NV, self.paths)
+        return Candidates(log_probs_NV) if self.search.sample else best_of(log_probs_NV, self.count)
+
+    def advance(self, candidates: Candidates) -> tuple[Tensor, Paths]:
+        """The index of the path that each new one continues, and the new paths, of the requests that go on."""
+        assert self.paths is not None
+        return self._strategy.advance(candidates, self.paths)
 
     def drop(self, tickets: Collection[int]) -> None:
         """Forget the paths of requests that are over."""

@@ -13,7 +13,8 @@ from regard.core.batch import pad
 from regard.core.contracts import Decodable
 from regard.core.errors import RegardError
 from regard.core.state import State
-from regard.decoding.constraints import penalise_repeats
+from regard.decoding.candidates import Candidates, best_of, best_of_logits
+from regard.decoding.constraints import forbid, penalise_repeats
 from regard.decoding.paths import Paths
 
 
@@ -48,10 +49,22 @@ class Reader:
         self._parts.append(logits_NV)
         return None if record is None else self._attention(record, site or "", paths_N, counts_N)
 
+    def best(self, paths: Paths, count: int, forbidden: Sequence[int]) -> Candidates:
+        """The most probable next tokens of each path, but for forbidden ones."""
+        candidates = best_of_logits(self._logits(), self._row_P[paths.slot_N], count, forbidden)
+        if candidates is None:
+            log_probs_NV = self.log_probs(paths)
+            forbid(log_probs_NV, forbidden)
+            return best_of(log_probs_NV, count)
+        _check(candidates.log_prob_NC[:, 0], paths)
+        return candidates
+
+    def _logits(self) -> Tensor:
+        return self._parts[0] if len(self._parts) == 1 else torch.cat(self._parts)
+
     def log_probs(self, paths: Paths, penalty: float = 1.0) -> Tensor:
         """Log-probabilities [N,V] of what comes next, with a penalty on the logits of what a path has already."""
-        logits_NV = self._parts[0] if len(self._parts) == 1 else torch.cat(self._parts)
-        rows_N = self._row_P[paths.slot_N]
+        logits_NV, rows_N = self._logits(), self._row_P[paths.slot_N]
         if not torch.equal(rows_N, torch.arange(len(logits_NV), device=rows_N.device)):
             logits_NV = logits_NV[rows_N]
         if penalty != 1.0:
@@ -65,13 +78,7 @@ class Reader:
             # Kept from step to step: fresh memory of this size takes longer to get than to fill.
             self._room = logits_NV.new_empty(logits_NV.shape, dtype=dtype)
         log_probs_NV = torch.log_softmax(logits_NV, -1, dtype, out=self._room[: len(logits_NV)])
-        broken = log_probs_NV[:, 0].isnan()  # one that is not a number makes its whole row so
-        if bool(broken.any()):
-            raise RegardError(
-                f"the model's logits leave nothing to choose from at step {int(paths.length_N[broken][0])}",
-                got=f"NaN, +inf, or −inf for every token, in row {int(paths.ticket_N[broken][0])}",
-                remedy="Check the inputs and the weights for NaN.",
-            )
+        _check(log_probs_NV[:, 0], paths)  # one that is not a number makes its whole row so
         return log_probs_NV
 
     def _attention(self, record: taps.Record, site: str, paths_N: Tensor, counts_N: Tensor) -> Tensor:
@@ -90,3 +97,14 @@ class Reader:
             total = seen_NK if total is None else total + seen_NK
         assert total is not None
         return total / len(record.sites)
+
+
+def _check(log_prob_N: Tensor, paths: Paths) -> None:
+    """Refuse logits of which no distribution can be made."""
+    broken_N = log_prob_N.isnan()
+    if bool(broken_N.any()):
+        raise RegardError(
+            f"the model's logits leave nothing to choose from at step {int(paths.length_N[broken_N][0])}",
+            got=f"NaN, +inf, or −inf for every token, in row {int(paths.ticket_N[broken_N][0])}",
+            remedy="Check the inputs and the weights for NaN.",
+        )

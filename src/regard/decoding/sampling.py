@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from regard.core.search import Search
+from regard.decoding.candidates import Candidates
 from regard.decoding.paths import Paths
 
 _COLDEST = 1e-300
@@ -54,8 +55,9 @@ class Draw:
     def __init__(self, search: Search) -> None:
         self._search = search
 
-    def __call__(self, log_probs_NV: Tensor, paths: Paths) -> Tensor:
-        probs_NC, token_NC = candidates(log_probs_NV, self._search)
+    def __call__(self, whole: Candidates, paths: Paths) -> Tensor:
+        assert whole.token_NC is None
+        probs_NC, token_NC = candidates(whole.log_prob_NC, self._search)
         place_N1 = pick(probs_NC, _uniforms(paths).to(probs_NC.device))
         return (place_N1 if token_NC is None else token_NC.gather(1, place_N1))[:, 0]
 

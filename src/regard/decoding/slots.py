@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class Slots:
@@ -28,13 +28,31 @@ class Slots:
         self._blocks[owner] = list(range(self.used, self.used + count))
         return self._blocks[owner]
 
+    def continued(self, old: Sequence[int], owners: Sequence[int]) -> tuple[list[int], list[tuple[int, int]]]:
+        """A slot for each path that goes on from what its owner has in slot `old`, and which slots to copy: (from, to).
+
+        The first to go on from a path stays in its slot.
+        """
+        kept = set(old)
+        free = {owner: iter([slot for slot in self._blocks[owner] if slot not in kept]) for owner in set(owners)}
+        chosen, forks = list[int](), list[tuple[int, int]]()
+        for slot, owner in zip(old, owners, strict=True):
+            if slot in kept:
+                kept.remove(slot)
+                chosen.append(slot)
+            else:
+                chosen.append(next(free[owner]))
+                forks.append((slot, chosen[-1]))
+        return chosen, forks
+
     def release(self, owners: Iterable[int]) -> dict[int, int]:
         """Give blocks back. Slots past the end of what is left move into the gaps: {old: new}."""
-        for owner in owners:
-            self._blocks.pop(owner, None)
-        taken = {slot for block in self._blocks.values() for slot in block}
-        outside = sorted(slot for slot in taken if slot >= len(taken))
-        gaps = [slot for slot in range(len(taken)) if slot not in taken]
+        freed = [slot for owner in owners for slot in self._blocks.pop(owner, ())]
+        used = self.used
+        gaps = sorted(slot for slot in freed if slot < used)
+        if not gaps:
+            return {}
+        outside = sorted(slot for block in self._blocks.values() for slot in block if slot >= used)
         moves = dict(zip(outside, gaps, strict=True))
         for block in self._blocks.values():
             block[:] = [moves.get(slot, slot) for slot in block]

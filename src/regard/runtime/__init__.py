@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
+from regard.core import copies
 from regard.core.errors import UnknownName
+from regard.decoding import candidates
 from regard.runtime.native import Missing, kernels
 from regard.runtime.prepared import Prepared, PreparedEncoder, cannot
 from regard.runtime.products import PackedBfloat16, PackedFloat, PackedInt8, Product
@@ -49,9 +51,13 @@ def choose(model: Any, engine: str = "auto", *, patient: bool = True) -> Choice:
     reason = cannot(model)
     if reason is not None:
         return Choice(model, "plain", reason)
-    native = kernels(build=patient or engine != "auto")
+    build = patient or engine != "auto"
+    native = kernels(build=build)
     if isinstance(native, Missing):
         return Choice(model, "plain", native.reason)
+    if build:
+        candidates.compile_loops()
+        copies.compile_loops()
     if engine == "bfloat16" and not native.has_low_products:
         return Choice(model, "plain", "this CPU has no products of bfloat16 numbers")
     precision = "float32" if engine == "auto" else engine

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.core import copies
 from regard.core.errors import UnknownName, UsageError
 from regard.core.groups import Groups
 from regard.core.state import State
@@ -112,3 +113,29 @@ def test_rows_of_one_source_stand_together_and_apart_again(sources, n_tokens):
 def test_a_step_needs_rows():
     with pytest.raises(UsageError, match="a step needs rows"):
         State(paths=2).rows(torch.tensor([], dtype=torch.long), torch.tensor([], dtype=torch.long), 1)
+
+
+@pytest.mark.parametrize("pairs", [([0, 1], [3, 4]), ([2], [0]), ([0, 0, 1], [2, 3, 4]), ([0, 1], [1, 2])])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_forks_are_the_same_compiled_or_not(pairs, compiled, monkeypatch):
+    copies.compile_loops()
+    if not compiled:
+        monkeypatch.setattr(copies, "_library", lambda: None)
+    elif copies._library() is None:
+        pytest.skip("no C compiler here")
+    state = State(paths=PATHS, capacity=4)
+    rows = state.rows(torch.arange(PATHS), torch.full((PATHS,), 3), 3)
+    keys, values = torch.randn(PATHS, 2, 3, 6), torch.randn(PATHS, 1, 3, 2, dtype=torch.float64)
+    rows.extend("keys", keys)
+    rows.extend("values", values)
+    rows.put("hidden", torch.arange(PATHS))
+    rows.advance()
+    state.fork(*map(torch.tensor, pairs))
+    origin = list(range(PATHS))
+    for old, new in zip(*pairs, strict=True):
+        origin[new] = old
+    after = state.rows(torch.arange(PATHS), torch.ones(PATHS, dtype=torch.long), 1)
+    assert torch.equal(after.extend("keys", torch.zeros(PATHS, 2, 1, 6))[:, :, :3], keys[origin])
+    more = after.extend("values", torch.zeros(PATHS, 1, 1, 2, dtype=torch.float64))
+    assert torch.equal(more[:, :, :3], values[origin])
+    assert after.get("hidden", torch.zeros(PATHS, dtype=torch.long)).tolist() == origin

@@ -3,12 +3,10 @@
 import itertools
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.decoding import Search, beam
-from regard.decoding.top_continuations import best_token, top_continuations
 
 ALPHAS = [0.0, 0.6, 1.0, 2.0]
 searches = st.builds(
@@ -122,32 +120,3 @@ def test_coverage_penalty_changes_the_choice_and_not_by_padding(kit):
             assert [hypothesis.tokens for hypothesis in hypotheses] == [hypothesis.tokens for hypothesis in single]
             assert hypotheses[0].score == pytest.approx(single[0].score, abs=1e-5)
     assert changed
-
-
-@pytest.mark.parametrize("vocab", [5, 1023, 1024, 3000, 10007])
-@pytest.mark.parametrize(("rows", "width"), [(1, 1), (4, 1), (4, 5)])
-def test_the_top_continuations_are_one_topk_over_paths_and_vocabulary(vocab, rows, width):
-    log_probs = torch.randn(rows * width, vocab).log_softmax(-1)
-    log_probs[:, 2::7] = -float("inf")
-    log_probs[:, -1] = -torch.rand(rows * width)
-    before = -torch.rand(rows * width, dtype=torch.float64) * 3
-    before[1::5] = -float("inf")
-    total = (log_probs + before[:, None]).view(rows, -1)
-    best = top_continuations(log_probs, before, rows, 10)
-    values, places = total.topk(min(10, total.shape[1]))
-    assert torch.equal(best.log_prob_RC, values)
-    some = values > -float("inf")
-    flat = best.path_RC % width * vocab + best.token_RC
-    assert torch.equal(flat[some], places[some])
-    assert torch.equal(best.path_RC // width, torch.arange(rows)[:, None].expand_as(places))
-
-
-@pytest.mark.parametrize("vocab", [5, 1023, 1024, 3000, 10007])
-@pytest.mark.parametrize("rows", [1, 4])
-def test_the_best_token_is_the_first_of_the_most_probable(vocab, rows):
-    for best in ([0], [vocab - 1], [vocab // 2, vocab - 1], [1, vocab // 2]):
-        log_probs = torch.randn(rows, vocab).log_softmax(-1)
-        log_probs[:, best] = 0.0
-        assert best_token(log_probs).tolist() == [best[0]] * rows
-    log_probs = torch.randn(rows, vocab)
-    assert torch.equal(best_token(log_probs), log_probs.max(-1).indices)

@@ -1,0 +1,112 @@
+"""The tokens that may come next, for each path.
+
+A search needs few of them: greedy search one a path, a beam of k at most k that go on and k that end. So the k best of
+each path's logits are taken and normalised, and no other log-probability is written. Where constraints, penalties or
+draws need the whole vocabulary, there is the whole distribution.
+
+On a CPU with a C compiler the best tokens are found in two visits of a row (`candidates.c`); else by `topk` on the
+chunks of the vocabulary with the largest peaks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from regard.core import native
+
+_SOURCE = Path(__file__).with_name("candidates.c")
+_CHUNK = 128
+_NATIVE_CHUNK = 256  # CHUNK in candidates.c
+_MANY = 8  # a vocabulary of fewer chunks is sorted as it is
+_WORTH = 1024  # for a smaller vocabulary a call into C saves nothing
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Log-probabilities, and the tokens that they belong to: some of each path, best first; without tokens, all of the
+    vocabulary in its order."""
+
+    log_prob_NC: Tensor
+    token_NC: Tensor | None = None
+
+    def at(self, index_M: Tensor) -> Candidates:
+        """Those of some paths."""
+        return Candidates(self.log_prob_NC[index_M], None if self.token_NC is None else self.token_NC[index_M])
+
+    def token(self, place_N: Tensor) -> Tensor:
+        """The token at one place of each path [N]."""
+        return place_N if self.token_NC is None else self.token_NC.gather(1, place_N[:, None])[:, 0]
+
+
+def best_of(log_probs_NV: Tensor, count: int) -> Candidates:
+    """The `count` most probable tokens of each path, or as many as there are."""
+    n_paths, vocab = log_probs_NV.shape
+    count, n_chunks = min(count, vocab), vocab // _CHUNK
+    if count == 1 and (n_paths == 1 or n_chunks < _MANY):
+        return _first(log_probs_NV, log_probs_NV.argmax(-1))
+    if n_chunks < max(_MANY, count):
+        return Candidates(*log_probs_NV.topk(count))
+    # The best tokens lie in the chunks with the largest peaks, or in the rest that fills no chunk.
+    rest = n_chunks * _CHUNK
+    peaks_NX = log_probs_NV[:, :rest].unflatten(1, (n_chunks, _CHUNK)).amax(-1)
+    # In order of their places, so that the first of equal tokens comes first.
+    chunks_NX = peaks_NX.topk(count).indices.sort(-1).values if count > 1 else peaks_NX.argmax(-1, keepdim=True)
+    places_NXS = chunks_NX[..., None] * _CHUNK + torch.arange(_CHUNK, device=chunks_NX.device)
+    rest_S = torch.arange(rest, vocab, device=chunks_NX.device).expand(n_paths, -1)
+    place_NY = torch.cat([places_NXS.flatten(1), rest_S], 1)
+    some_NY = log_probs_NV.gather(1, place_NY)
+    if count == 1:
+        return _first(log_probs_NV, place_NY.gather(1, some_NY.argmax(-1, keepdim=True))[:, 0])
+    log_prob_NC, best_NC = some_NY.topk(count)
+    return Candidates(log_prob_NC, place_NY.gather(1, best_NC))
+
+
+def _first(log_probs_NV: Tensor, token_N: Tensor) -> Candidates:
+    token_N1 = token_N[:, None]
+    return Candidates(log_probs_NV.gather(1, token_N1), token_N1)
+
+
+def best_of_logits(logits_MV: Tensor, rows_N: Tensor, count: int, forbidden: Sequence[int] = ()) -> Candidates | None:
+    """The most probable tokens by some rows of logits, but for the forbidden ones, which keep their share of the whole.
+
+    A row that leaves nothing to choose from begins with a NaN. None where there is no compiled loop for these logits.
+    """
+    vocab = logits_MV.shape[1]
+    suits = logits_MV.device.type == "cpu" and logits_MV.dtype == torch.float32 and logits_MV.stride(1) == 1
+    library = _library() if suits and vocab >= _WORTH else None
+    if library is None:
+        return None
+    count, threads = min(count, vocab), torch.get_num_threads()
+    rows_N, left_out = rows_N.contiguous(), torch.tensor(forbidden, dtype=torch.long)
+    room = torch.empty(threads * -(-vocab // _NATIVE_CHUNK))
+    log_prob_NC = torch.empty(len(rows_N), count)
+    token_NC = torch.empty(len(rows_N), count, dtype=torch.long)
+    library.best_tokens(
+        *(logits_MV.data_ptr(), logits_MV.stride(0), rows_N.data_ptr(), len(rows_N), vocab, count),
+        *(left_out.data_ptr(), len(left_out), room.data_ptr(), log_prob_NC.data_ptr(), token_NC.data_ptr(), threads),
+    )
+    return Candidates(log_prob_NC, token_NC)
+
+
+def compile_loops() -> None:
+    """Compile the loop for this machine, unless that was done before. A step never waits for a compiler."""
+    native.library(_SOURCE)
+    _library.cache_clear()
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    library = native.library(_SOURCE, build=False)
+    if isinstance(library, native.Missing):
+        return None
+    number, place = ctypes.c_int64, ctypes.c_void_p
+    library.best_tokens.argtypes = (place, number, place, *(number,) * 3, place, number, place, place, place, number)
+    library.best_tokens.restype = None
+    return library
