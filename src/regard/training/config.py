@@ -35,6 +35,9 @@ class TrainingConfig(Config):
         0.0, ge=0, description="R-Drop: weight of the divergence between two passes with their own dropout; 0: one pass"
     )
     precision: Literal["float32", "bfloat16"] = "float32"
+    recompute: bool = Field(
+        False, description="blocks compute their inside once more for the backward pass: less memory for long inputs"
+    )
     ema: float = Field(0.0, ge=0, lt=1, description="decay of an exponential moving average of the weights; 0: none")
     average: int = Field(0, ge=0, description="average the weights of the last k (validated) checkpoints at the end")
     metric: str = Field("loss", description="the validation metric by which the best model is chosen")

@@ -39,6 +39,7 @@ from regard.training.log import Log, Silent
 from regard.training.moving_average import PREFIX, MovingAverage
 from regard.training.optim import make_optimizer, restore_state, state_tensors
 from regard.training.progress import Progress
+from regard.training.recompute import recompute_blocks
 from regard.training.schedule import learning_rate
 from regard.training.trained import Carries, Data, Task, Trained
 
@@ -109,10 +110,9 @@ class Engine:
 
     def _wrapped(self) -> nn.Module:
         """The module whose forward is the loss; with several processes, it also sums their gradients."""
+        recompute_blocks(self.model, self.config.recompute)
         module = Trained(self.model, self.task)
-        if self.world.size == 1:
-            return module
-        return DistributedDataParallel(module, find_unused_parameters=True)
+        return module if self.world.size == 1 else DistributedDataParallel(module, find_unused_parameters=True)
 
     def _loop(self) -> None:
         self.model.train()
