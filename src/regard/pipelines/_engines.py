@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torch import nn
@@ -31,17 +32,18 @@ class Engines(nn.Module):
         if engine not in ENGINES:
             raise UnknownName("engine", engine, ENGINES)
         self._engine, self._choice = engine, None
-        return None if engine in ("auto", "plain") else self._chosen(patient=True).reason
+        return None if engine in ("auto", "plain") else self._chosen(math.inf).reason
 
     def runner(self, tokens: int) -> Any:
         """The model as its engine runs it, for about this many tokens."""
-        size = sum(parameter.numel() for parameter in self.model.parameters())
-        return self._chosen(patient=tokens * size > _WORTH_COMPILING).model
+        return self._chosen(tokens).model
 
-    def _chosen(self, *, patient: bool) -> Choice:
+    def _chosen(self, tokens: float) -> Choice:
+        parameters = list(self.model.parameters())
         # Packed weights are copies: they are packed again if the model's own have changed.
-        now = tuple((id(parameter), parameter._version) for parameter in self.model.parameters())
+        now = tuple((id(parameter), parameter._version) for parameter in parameters)
         if self._choice is None or self._choice[0] != now:
+            patient = tokens * sum(parameter.numel() for parameter in parameters) > _WORTH_COMPILING
             choice = choose(self.model, self._engine, patient=patient)
             if choice.engine == "plain" and not patient:
                 return choice
