@@ -84,11 +84,14 @@ class Stage:
 
     def write_lines(self, name: str, lines: list[str]) -> str:
         """Write a text for a recipe; return its path. What is there already and equal is left alone."""
+        return self.write_bytes(name, "".join(line + "\n" for line in lines).encode())
+
+    def write_bytes(self, name: str, content: bytes) -> str:
+        """Write a file for a recipe, as `write_lines` does."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = "".join(line + "\n" for line in lines)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
+        if not path.exists() or path.read_bytes() != content:
+            path.write_bytes(content)
         return str(path)
 
 

@@ -6,7 +6,7 @@ a power of two are counted as they run, each operation by its shapes. Their FLOP
 of all updates, is the run's number. Counting looks at shapes only: no bit of the training changes.
 
 Left out: everything that is no product (softmax, norms, activations, dropout, the optimizer; a few per cent in wide
-models, more in narrow ones), products in code of our own in C, validation, and the making of data (a policy that plays).
+models, more in narrow ones), loops of our own in C, validation, and the making of data (a policy that plays).
 """
 
 from __future__ import annotations
