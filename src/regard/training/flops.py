@@ -30,7 +30,7 @@ class Counting(TorchDispatchMode):
     """Adds up the FLOPs of the operations that run inside."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.flops = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

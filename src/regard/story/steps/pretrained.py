@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.story import Claim, Stage, Told, Verdict
 from regard.story.senses import held_out, training_lines
-from regard.story.steps import _contextual, _patches
+from regard.story.steps import _contextual, _patches, _pretrained_full
 from regard.story.steps._contextual import ByLayer, Moves
 from regard.views.result import Result
 
@@ -71,6 +71,12 @@ A vector of a word in context says more than that of the word alone, and both di
 cannot know what a word means if later words decide. Since vectors mix words, it is tempting to read off the attention
 weights what was mixed. What such maps say, and what they do not, is the next step.
 """
+
+FULL = "the same word in two sentences for the BERT of recipes/wikitext2_bert_mini.yaml."
+
+
+def full(stage: Stage) -> Told:
+    return _pretrained_full.told(stage, FOLLOWS)
 
 
 def _trained(stage: Stage, name: str, seed: int) -> Any:
