@@ -66,11 +66,8 @@ def by_distance(cosines: list[Tensor]) -> list[tuple[float, float, float]]:
 
 
 def statement(cosines: list[Tensor]) -> str:
-    near, *_, far = by_distance(cosines)
-    return (
-        f"Learned positions of a small ViT: cosine {near[1]:.2f} ± {near[2]:.2f} one patch apart, "
-        f"{far[1]:.2f} ± {far[2]:.2f} {far[0]:.0f} patches apart."
-    )
+    told = ", ".join(f"{number:.2f}" for _, number, _ in by_distance(cosines))
+    return f"Learned positions of a small ViT: cosine {told} at 1 to {GRID - 1} patches apart."
 
 
 def _files(stage: Stage) -> tuple[str, str]:

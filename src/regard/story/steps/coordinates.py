@@ -30,7 +30,7 @@ COMMANDS = (
     "regard train recipes/fourier_sines.yaml --out out/fourier_sines_plain --model.options.features plain",
 )
 SIZE, _UPDATES, _EVERY = 48, 800, 5
-PLAIN, SINES = "plain coordinates", "sines of coordinates"
+PLAIN, SINES = "plain x, y", "sines of x, y"
 _FEATURES: dict[str, dict[str, Any]] = {
     PLAIN: {"features": "plain"},
     SINES: {"features": "gaussian", "scale": 5.0, "n_frequencies": 64},
@@ -151,7 +151,7 @@ def _claim(logs: dict[str, list[Log]], best: list[float], reached: list[tuple[in
     return Claim(
         says,
         verdict,
-        f"Plain coordinates come to {mean(best):.1f} dB in {mean(step for step, _ in spent):.0f} updates "
+        f"Plain coordinates come to {mean(best):.1f} dB in {mean(step for step, _ in spent):.0f} of {_UPDATES} updates "
         f"({mean(seconds for _, seconds in spent):.2g} s); sines are there after {mean(step for step, _ in pairs):.0f} "
         f"({mean(seconds for _, seconds in pairs):.2g} s), {shares[0]:.1%} of the updates and {shares[1]:.1%} of the "
         f"seconds, and end {gain:.1f} dB above. {rule}",

@@ -31,7 +31,7 @@ MODELS: dict[str, tuple[str, dict[str, Any], int]] = {
     RECURRENT: (
         "seq2seq",
         {"cell": "gru", "d_embedding": 48, "d_hidden": 64, "dropout": 0.1, "attention": "bahdanau"},
-        400,
+        300,
     ),
     TRANSFORMER: (
         "transformer",
@@ -44,10 +44,10 @@ MODELS: dict[str, tuple[str, dict[str, Any], int]] = {
             "dropout": 0.1,
             "order": "pre",
         },
-        400,
+        300,
     ),
 }
-_PAIRS, _HELD, _EVERY = 400, 200, 50
+_PAIRS, _HELD, _EVERY = 150, 200, 25
 _TENTH = 0.1
 
 Path = list[tuple[float, float]]
