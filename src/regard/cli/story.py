@@ -66,7 +66,7 @@ def _tell(name: str, step: Any, arguments: argparse.Namespace, console: Console)
         console.print(f"\n  “{claim.says}”\n  {claim.verdict.upper()}: {claim.because}", markup=False)
     console.print(f"\n{_paragraphs(told.follows)}\n", markup=False)
     if not arguments.full:
-        adds = getattr(step, "FULL", "nothing: its small models are the measurement.")
+        adds = getattr(step, "FULL", "nothing more; this step has no such version.")
         console.print(f"With --full: {adds}", markup=False)
     console.print("With real data:", *(f"   {command}" for command in step.COMMANDS), sep="\n", markup=False)
 

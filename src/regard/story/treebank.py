@@ -4,7 +4,7 @@
     (S (NP (DT the) (NN man)) (VP (VBZ sees) (NP (DT a) (NN bird)) (PP (IN with) (NP (DT a) (NN telescope)))))
 
 What follows a preposition belongs to the noun or to the verb, and only the words say which: a parser has to learn that
-for each noun. Clauses may stand inside others, so that sentences have from four to some thirty words.
+for each noun. A clause may stand inside another one, so that sentences have from four to some twenty words.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def trees(count: int, seed: int) -> list[str]:
     """So many different trees, one a line; the same for the same seed."""
     dice, found = random.Random(seed), dict[str, None]()
     while len(found) < count:
-        found[f"(S {_clause(dice, 2)} (. .))"] = None
+        found[f"(S {_clause(dice, 1)} (. .))"] = None
     return list(found)
 
 

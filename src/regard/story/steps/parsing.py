@@ -19,10 +19,10 @@ many are in both, with the same first word, last word and label. Here the senten
 only the words say whether "with a telescope" belongs to the verb or to the noun.
 """
 COMMANDS = ("regard train recipes/genia_parser.yaml", "regard evaluate out/genia_parser")
-MANY, _HELD, _UPDATES = 3000, 300, 500
-SHARES = (0.03, 0.1, 1.0)
+MANY, _HELD, _UPDATES = 3000, 300, 1000
+SHARES = (0.1, 1.0)
 _WELL, _LOSS = 90.0, 10.0
-_BLOCKS = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_encoder_layers": 2, "n_decoder_layers": 2, "dropout": 0.1}
+_BLOCKS = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_encoder_layers": 2, "n_decoder_layers": 2, "dropout": 0.0}
 
 Scores = dict[float, list[dict[str, float]]]
 """By share of the trees, the metrics of each seed."""
@@ -96,6 +96,6 @@ def _claim(scores: Scores) -> Claim:
         "The Transformer generalizes well to constituency parsing, both with large and limited training data.",
         verdict,
         f"Labelled F1 of unseen sentences is {many:.1f} ± {spread(_f1(scores[1.0])):.1f} after {MANY} trees and "
-        f"{few:.1f} ± {spread(_f1(scores[0.1])):.1f} after a tenth of them ({mean(_f1(scores[0.03])):.1f} after 3 %). "
+        f"{few:.1f} ± {spread(_f1(scores[0.1])):.1f} after a tenth of them. "
         f"Rule: {_WELL:.0f} or more with all, and at most {_LOSS:.0f} points less with a tenth; in part: the first.",
     )
