@@ -68,6 +68,10 @@ def test_every_page_has_its_figure_and_numbers():
             assert claim["says"] in text
             assert claim["says"] in (PAGES / "index.md").read_text()
         assert "![" in text
+        if not entry["name"].endswith(" --full"):
+            trials = getattr(story.find_step(entry["name"]), "TRIALS", "").strip()
+            assert trials in text
+            assert bool(trials) == ("## Tried before" in text)
 
 
 def test_listing_and_unknown_steps():

@@ -64,6 +64,8 @@ def _tell(name: str, step: Any, arguments: argparse.Namespace, console: Console)
         console.print(part)
     for claim in told.claims:
         console.print(f"\n  “{claim.says}”\n  {claim.verdict.upper()}: {claim.because}", markup=False)
+    if hasattr(step, "TRIALS") and not arguments.full:
+        console.print(f"\nTried before: {_paragraphs(step.TRIALS)}", markup=False)
     console.print(f"\n{_paragraphs(told.follows)}\n", markup=False)
     if not arguments.full:
         adds = getattr(step, "FULL", "nothing more; this step has no such version.")

@@ -6,6 +6,7 @@ Each file in `steps/` is one step. It defines
     LECTURE             what the lectures say, as paragraphs for a student
     COMMANDS            commands of regard that do the same with real data
     run(stage)          trains small models, measures, and returns a `Told`
+    TRIALS              if settings were changed after a look at results: what came out before
     FULL, full(stage)   if the models of recipes can be measured: what that adds, and a `Told` of them
 
 A step runs offline: its text is generated or embedded. Its models train in at most two minutes each, in the stage's

@@ -77,10 +77,12 @@ def _page(command: str, step: ModuleType, told: Told, stem: str, tables: list[tu
     numbers = ", ".join(f"[{title}]({file})" for title, file in tables)
     statements = "".join(f"- {statement}\n" for statement in told.result.statements)
     claims = "".join(_claim(claim) for claim in told.claims)
+    trials = getattr(step, "TRIALS", "").strip()
+    before = f"## Tried before\n\n{trials}\n\n" if trials and not command.endswith("--full") else ""
     return (
         f"# {step.NUMBER}. {step.TITLE}\n\n{step.LECTURE.strip()}\n\n## Run it\n\n    {command}\n\n"
         f"![{told.result.title}. {' '.join(told.result.statements)}]({stem}.svg)\n\nThe numbers: {numbers}.\n\n"
-        f"{statements}\n## Does it hold?\n\n{claims}\n## What follows\n\n{told.follows.strip()}\n\n"
+        f"{statements}\n## Does it hold?\n\n{claims}\n{before}## What follows\n\n{told.follows.strip()}\n\n"
         f"With real data:\n\n{commands}"
     )
 

@@ -114,5 +114,6 @@ def claim(layers: dict[str, ByLayer], moved: dict[str, Moves]) -> Claim:
         f"The cosine of a word with itself in another sentence is 1 in layer 0; in the last layer it is, in one sense "
         f"and in two: {'; '.join(told)}. With other words before it only, or after it only: {sides}. Rule: equal in "
         "layer 0, falling from layer to layer, moved by either side, and one sense closer than two by more than both "
-        "standard deviations; in part: moved by either side.",
+        "standard deviations; in part: moved by either side. The text was changed after a first trial that did not "
+        "hold: see the page.",
     )

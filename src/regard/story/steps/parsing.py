@@ -51,10 +51,20 @@ from a newspaper; the recipe below does the same with the trees of biomedical ab
 """
 
 
+TRIALS = """
+This is the second setting, and the rule is that of the first. The first had deeper clauses, a dropout of 0.1 and 500
+updates, and did not hold: labelled F1 60.8 ± 8.8 with all trees, 70.4 ± 5.0 with a tenth and 50.0 ± 3.3 with 3 %, all
+of them still learning. Clauses, dropout and the number of updates were then changed by looking at three runs with all
+trees and seed 1 (F1 82.9 and 83.9 after 600 updates, the second with rotary positions; 96.3 after 1000), and the share
+of 3 % was left out. Sentences that are scored here were in none of those trials. The command does not make the numbers
+of this paragraph.
+"""
+
+
 def _score(stage: Stage, share: float, seed: int) -> dict[str, float]:
     """Held-out trees are none of those for training. All have the same number of updates."""
-    every = trees(MANY + _HELD, seed=1)
-    many, held = every[:MANY], every[MANY:]
+    many = trees(MANY, seed=1)
+    held = [tree for tree in trees(2 * _HELD, seed=7) if tree not in set(many)][:_HELD]
     data: dict[str, Any] = {
         "train": {"trees": stage.write_lines(f"{share:g}.trees", many[: round(share * MANY)])},
         "validation": {"trees": stage.write_lines("held.trees", held)},
@@ -97,5 +107,6 @@ def _claim(scores: Scores) -> Claim:
         verdict,
         f"Labelled F1 of unseen sentences is {many:.1f} ± {spread(_f1(scores[1.0])):.1f} after {MANY} trees and "
         f"{few:.1f} ± {spread(_f1(scores[0.1])):.1f} after a tenth of them. "
-        f"Rule: {_WELL:.0f} or more with all, and at most {_LOSS:.0f} points less with a tenth; in part: the first.",
+        f"Rule: {_WELL:.0f} or more with all, and at most {_LOSS:.0f} points less with a tenth; in part: the first. "
+        "The settings were changed after a first trial that did not hold: see the page.",
     )

@@ -79,6 +79,14 @@ def full(stage: Stage) -> Told:
     return _pretrained_full.told(stage, FOLLOWS)
 
 
+TRIALS = """
+This is the second setting, and the rule is that of the first. In the first text no sentence had words of a topic on
+both sides of the word, so that hardly anything had to be known at its place; ELMo had 300 updates, BERT 800 and ViT
+600. The claim about ELMo and BERT did not hold: ELMo's cosines were 0.994 in one sense and 0.994 in two, BERT's 0.963
+± 0.013 and 0.913 ± 0.060. That about GPT-2 held. The command does not make the numbers of this paragraph.
+"""
+
+
 def _trained(stage: Stage, name: str, seed: int) -> Any:
     parts = MODELS[name]
     text = stage.write_lines("train.txt", training_lines(4000))
