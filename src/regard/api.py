@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -225,15 +226,19 @@ def tell(
     *,
     seeds: tuple[int, ...] = (1, 2, 3),
     pages: Path | None = None,
+    models: str | Path | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Told:
-    """Run a step of the story in a folder; with `pages`, also write its page there, and the index of all pages."""
+    """Run a step of the story in a folder; with `pages`, also write its page there, and the index of all pages.
+
+    With `models`, a folder of models that recipes have trained, the step measures those."""
     from regard import story
     from regard.story.pages import index_page, write_step
 
     step = story.find_step(name)
-    told: Told = step.run(story.Stage(Path(out) / name, seeds, say))
+    stage = story.Stage(Path(out) / name, seeds, say)
+    told: Told = step.run(stage) if models is None else step.full(replace(stage, models=Path(models)))
     if pages is not None:
-        write_step(name, step, told, pages)
+        write_step(name, step, told, pages, full=models is not None)
         (pages / "index.md").write_text(index_page(pages), encoding="utf-8")
     return told

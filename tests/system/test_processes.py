@@ -37,6 +37,11 @@ def losses(out: Path) -> list[float]:
     return [line["loss"] for line in lines if "loss" in line]
 
 
+def flops(out: Path) -> float:
+    lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    return next(line["training_flops"] for line in lines if "training_flops" in line)
+
+
 def tensors(out: Path, step: int) -> dict[str, torch.Tensor]:
     folder = out / "checkpoints" / f"step-{step:08d}"
     parts = [weights.read_tensors(folder / f"{name}.safetensors") for name in ("model", "training")]
@@ -50,6 +55,8 @@ def test_two_processes_do_what_one_does(recipe, tmp_path):
     single, both = losses(tmp_path / "1"), losses(tmp_path / "2")
     assert len(single) == len(both) == 20
     assert both == pytest.approx(single, abs=1e-6)
+    # Each process pads its own rows.
+    assert flops(tmp_path / "2") == pytest.approx(flops(tmp_path / "1"), rel=0.1)
     assert (tmp_path / "2" / "model.safetensors").is_file()
 
 

@@ -31,7 +31,7 @@ from regard.runs.origin import write_origin
 from regard.runs.parsing import parse_recipe
 from regard.runs.recipe import Recipe, differences
 from regard.store import StoredModel, load_model, save_model
-from regard.training import checkpoint
+from regard.training import checkpoint, flops
 from regard.training.averaging import average_checkpoints
 from regard.training.distributed import join_world
 from regard.training.engine import Engine
@@ -129,6 +129,17 @@ class Run:
                 save_model(self.out, prepared.stored(model))
         if self.recipe.training.average > 1 and (progress.best is not None or prepared.validate is None):
             self._average(prepared, model, progress)
+        self._note_flops(progress, prepared.task.unit)
+
+    def _note_flops(self, progress: Progress, unit: str) -> None:
+        """Add to the model card what the training took."""
+        spent, place = flops.total(progress), self.out / "README.md"
+        if spent is None or not place.exists():
+            return
+        line = f"Training: {spent:.3g} FLOPs in {progress.step:,} updates with {progress.items:,} {unit}.\n"
+        text = place.read_text(encoding="utf-8")
+        if line not in text:
+            manifest.update_manifest(self.out, place.name, f"{text}\n{line}".encode())
 
     def _claim(self, files: Sequence[Path]) -> None:
         """Start in a new folder, or resume in one that was started with the same recipe."""

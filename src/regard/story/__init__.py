@@ -6,9 +6,11 @@ Each file in `steps/` is one step. It defines
     LECTURE             what the lectures say, as paragraphs for a student
     COMMANDS            commands of regard that do the same with real data
     run(stage)          trains small models, measures, and returns a `Told`
+    TRIALS              if settings were changed after a look at results: what came out before
+    FULL, full(stage)   if the models of recipes can be measured: what that adds, and a `Told` of them
 
 A step runs offline: its text is generated or embedded. Its models train in at most two minutes each, in the stage's
-folder, where a second run finds them.
+folder, where a second run finds them. `full` reads models that recipes have trained and their data.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import Any, Literal
 import torch
 
 from regard.core import lookup
-from regard.core.errors import UnknownName
+from regard.core.errors import DataError, UnknownName
 from regard.data.text import make_tokenizer
 from regard.models import config_of, make_model
 from regard.pipelines import Loaded, make_pipeline
@@ -58,11 +60,21 @@ class Told:
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a step runs. `seeds` are for comparisons."""
+    """Where a step runs. `seeds` are for comparisons; `models` has what the recipes made."""
 
     folder: Path
     seeds: tuple[int, ...] = (1, 2, 3)
     say: Callable[[str], None] = field(default=lambda text: None, repr=False)
+    models: Path = Path("out")
+
+    def recipe_model(self, name: str, command: str = "") -> Loaded:
+        """A model that a recipe has trained; `command` makes it, by default that of the recipe with this name."""
+        self.say(name)
+        place = self.models / name
+        if not place.is_dir():
+            command = command or f"regard train recipes/{name}.yaml"
+            raise DataError(f"there is no model {place}", remedy=f"Make it ({command}), or give --models FOLDER.")
+        return make_pipeline(load_model(place))
 
     def train(self, name: str, recipe: Mapping[str, Any]) -> Loaded:
         """Train a model in the stage's folder and open it; a second call finds it there."""
@@ -84,11 +96,14 @@ class Stage:
 
     def write_lines(self, name: str, lines: list[str]) -> str:
         """Write a text for a recipe; return its path. What is there already and equal is left alone."""
+        return self.write_bytes(name, "".join(line + "\n" for line in lines).encode())
+
+    def write_bytes(self, name: str, content: bytes) -> str:
+        """Write a file for a recipe, as `write_lines` does."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = "".join(line + "\n" for line in lines)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
+        if not path.exists() or path.read_bytes() != content:
+            path.write_bytes(content)
         return str(path)
 
 

@@ -15,10 +15,10 @@ from regard.views.result import Curves, Matrix, Panel, Table, plain
 CLAIMS = "claims.json"
 
 
-def write_step(name: str, step: ModuleType, told: Told, folder: Path) -> Path:
-    """Write a step's page, figure and numbers into the folder; return the page."""
+def write_step(name: str, step: ModuleType, told: Told, folder: Path, *, full: bool = False) -> Path:
+    """Write a step's page, figure and numbers into the folder; return the page. `full`: of the recipes' models."""
     folder.mkdir(parents=True, exist_ok=True)
-    stem = f"{step.NUMBER:02d}_{name}"
+    stem = f"{step.NUMBER:02d}_{name}{'_full' * full}"
     told.result.save(folder / f"{stem}.svg")
     tables = []
     for panel in told.result.panels:
@@ -26,8 +26,9 @@ def write_step(name: str, step: ModuleType, told: Told, folder: Path) -> Path:
             file = f"{stem}_{_slug(panel.name)}.csv"
             (folder / file).write_text(text, encoding="utf-8")
             tables.append((panel.name, file))
-    (folder / f"{stem}.md").write_text(_page(name, step, told, stem, tables), encoding="utf-8")
-    _note_claims(folder / CLAIMS, name, step, told)
+    command = f"regard story {name}{' --full' * full}"
+    (folder / f"{stem}.md").write_text(_page(command, step, told, stem, tables), encoding="utf-8")
+    _note_claims(folder / CLAIMS, f"{name}{' --full' * full}", step, told, f"{stem}.md")
     return folder / f"{stem}.md"
 
 
@@ -52,8 +53,10 @@ def csv_of(panel: Panel) -> str | None:
 def index_page(folder: Path) -> str:
     """The thread and the table of claims, from what the steps noted in the folder."""
     noted = json.loads((folder / CLAIMS).read_text(encoding="utf-8")) if (folder / CLAIMS).exists() else {}
-    ordered = sorted(noted.values(), key=lambda entry: entry["number"])
-    thread = "\n".join(f"{entry['number']}. [{entry['title']}]({entry['page']})" for entry in ordered)
+    ordered = sorted(noted.values(), key=lambda entry: (entry["number"], entry["name"]))
+    thread = "\n".join(
+        f"{entry['number']}. [{entry['title']}]({entry['page']})" for entry in ordered if " " not in entry["name"]
+    )
     rows = "\n".join(
         f"| {claim['says']} | `regard story {entry['name']}` | [page]({entry['page']}) | **{claim['verdict']}** "
         f"| {claim['because']} |"
@@ -62,21 +65,24 @@ def index_page(folder: Path) -> str:
     )
     return (
         "# The lectures, measured\n\nEach step of the thread runs by one command, `regard story STEP`, offline with "
-        "small models. Its page has the lecture's statement, the picture that came out here and what follows.\n\n"
+        "small models. Its page has the lecture's statement, the picture that came out here and what follows. "
+        "With `--full` some steps measure the models of the recipes.\n\n"
         f"{thread}\n\n## What the lectures say, and what was measured\n\n"
         f"| the lectures say | command | figure | verdict | measured |\n|---|---|---|---|---|\n{rows}\n"
     )
 
 
-def _page(name: str, step: ModuleType, told: Told, stem: str, tables: list[tuple[str, str]]) -> str:
+def _page(command: str, step: ModuleType, told: Told, stem: str, tables: list[tuple[str, str]]) -> str:
     commands = "".join(f"    {command}\n" for command in step.COMMANDS)
     numbers = ", ".join(f"[{title}]({file})" for title, file in tables)
     statements = "".join(f"- {statement}\n" for statement in told.result.statements)
     claims = "".join(_claim(claim) for claim in told.claims)
+    trials = getattr(step, "TRIALS", "").strip()
+    before = f"## Tried before\n\n{trials}\n\n" if trials and not command.endswith("--full") else ""
     return (
-        f"# {step.NUMBER}. {step.TITLE}\n\n{step.LECTURE.strip()}\n\n## Run it\n\n    regard story {name}\n\n"
+        f"# {step.NUMBER}. {step.TITLE}\n\n{step.LECTURE.strip()}\n\n## Run it\n\n    {command}\n\n"
         f"![{told.result.title}. {' '.join(told.result.statements)}]({stem}.svg)\n\nThe numbers: {numbers}.\n\n"
-        f"{statements}\n## Does it hold?\n\n{claims}\n## What follows\n\n{told.follows.strip()}\n\n"
+        f"{statements}\n## Does it hold?\n\n{claims}\n{before}## What follows\n\n{told.follows.strip()}\n\n"
         f"With real data:\n\n{commands}"
     )
 
@@ -85,13 +91,13 @@ def _claim(claim: Claim) -> str:
     return f"> {claim.says}\n\n**{claim.verdict.capitalize()}.** {claim.because}\n\n"
 
 
-def _note_claims(path: Path, name: str, step: ModuleType, told: Told) -> None:
+def _note_claims(path: Path, name: str, step: ModuleType, told: Told, page: str) -> None:
     noted = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     noted[name] = {
         "name": name,
         "number": step.NUMBER,
         "title": step.TITLE,
-        "page": f"{step.NUMBER:02d}_{name}.md",
+        "page": page,
         "claims": [vars(claim) for claim in told.claims],
     }
     path.write_text(json.dumps(noted, ensure_ascii=False, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -9,11 +9,13 @@ decisions, such as the number of tokens in a batch or whether to stop. Only the 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
 
 
 @dataclass(frozen=True)
@@ -65,3 +67,10 @@ def join_world() -> World:
     if not distributed.is_initialized():
         distributed.init_process_group("gloo")
     return World(distributed.get_rank(), size)
+
+
+def synchronised(module: nn.Module, last: bool) -> contextlib.AbstractContextManager[object]:
+    """Sum gradients over the processes once per update, with its last batch."""
+    if last or not isinstance(module, DistributedDataParallel):
+        return contextlib.nullcontext()
+    return module.no_sync()

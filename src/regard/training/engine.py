@@ -12,7 +12,6 @@ Device and precision are decided only here.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 import time
@@ -29,10 +28,10 @@ from regard.core.batch import Batch
 from regard.core.devices import HOST
 from regard.core.directions import Direction, better
 from regard.core.errors import UsageError
-from regard.training import checkpoint
+from regard.training import checkpoint, flops
 from regard.training.checkpoint import Checkpoint
 from regard.training.config import TrainingConfig
-from regard.training.distributed import World
+from regard.training.distributed import World, synchronised
 from regard.training.divergence import check_number, check_weights
 from regard.training.interrupt import STOPPING, Interrupted, noted_signals
 from regard.training.log import Log, Silent
@@ -117,7 +116,7 @@ class Engine:
     def _loop(self) -> None:
         self.model.train()
         self._timer_start, self._tokens, self._losses = time.monotonic(), 0, []
-        updates = self._updates()
+        updates, begun = self._updates(), self.progress.step
         while not self._finished():
             try:
                 batches = next(updates)
@@ -134,6 +133,8 @@ class Engine:
                 raise Interrupted(number, self.progress.step)
         if self.validate is None or self.progress.step not in self.progress.validated:
             self._validate()
+        if self.progress.step > begun:
+            flops.report(self.log, self.progress, self.task.unit)
         self._mark()
         self._checkpoint()
 
@@ -164,16 +165,9 @@ class Engine:
         config, step = self.config, self.progress.step + 1
         counted = sum(self.task.count(batch) for batch in batches if not batch.idle)
         count = max(1, int(self.world.sums(counted)[0]))
-        total = 0.0
-        for number, batch in enumerate(batches, start=1):
-            with self._synchronised(number == len(batches)):
-                with torch.autocast(self.device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
-                    loss = self._module(batch.to(self.device))
-                summed = self.world.sums(loss.item())[0]
-                check_number("loss", summed, step)
-                # DDP averages the gradients of the processes, so each multiplies its loss by their number.
-                (loss * (self.world.size / count) if self.world.size > 1 else loss / count).backward()
-            total += summed
+        with flops.counting(step) as counting:
+            total = sum(self._pass(batch, count, last=batch is batches[-1]) for batch in batches)
+        flops.note(self.progress, count, None if counting is None else self.world.sums(counting.flops)[0])
         limit = config.clip if config.clip > 0 else math.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit).item()
         check_number("gradient", norm, step)
@@ -186,11 +180,16 @@ class Engine:
         self.average.update(self.model)
         self._report(total / count, count, rate, norm)
 
-    def _synchronised(self, last: bool) -> contextlib.AbstractContextManager[object]:
-        """Sum gradients over the processes once per update, with its last batch."""
-        if last or not isinstance(self._module, DistributedDataParallel):
-            return contextlib.nullcontext()
-        return self._module.no_sync()
+    def _pass(self, batch: Batch, count: int, *, last: bool) -> float:
+        """Forward and backward through one batch; returns its summed loss."""
+        with synchronised(self._module, last):
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
+                loss = self._module(batch.to(self.device))
+            summed = self.world.sums(loss.item())[0]
+            check_number("loss", summed, self.progress.step + 1)
+            # DDP averages the gradients of the processes, so each multiplies its loss by their number.
+            (loss * (self.world.size / count) if self.world.size > 1 else loss / count).backward()
+        return summed
 
     def _signalled(self) -> int:
         """The signal that reached any of the processes, so that all stop at the same update; 0: none."""
@@ -280,6 +279,7 @@ class Engine:
             return
         known = {field.name for field in fields(Progress)}
         self.progress = Progress(**{name: value for name, value in saved.state.items() if name in known})
+        self.progress.uncounted |= "items" not in saved.state
         parts: dict[str, dict[str, Tensor]] = {"optimizer": {}, "average": {}, "generator": {}, "carried": {}}
         for name, tensor in saved.training.items():
             kind, _, rest = name.partition("/")

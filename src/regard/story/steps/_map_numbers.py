@@ -12,30 +12,36 @@ from regard.views.result import Curves, Table
 LAYERS = 4
 KINDS = ("A", "A⊥")
 _EXACT, _NEAR = 1e-6, 0.01
+_RUNS = {"model": "seeds", "passage": "passages"}
 
 ByLayer = dict[tuple[int, str], list[float]]
-"""By layer (from 1 on) and kind of weights: a correlation for each seed."""
+"""By layer (from 1 on) and kind of weights: a correlation for each seed, or passage of text."""
 
 
-def other_table(others: list[dict[str, Any]]) -> Table:
+def layers_of(found: ByLayer) -> list[int]:
+    return sorted({layer for layer, _ in found})
+
+
+def other_table(others: list[dict[str, Any]], found: ByLayer, run: str) -> Table:
+    layers = len(layers_of(found))
     rows: list[list[str | float | int | None]] = [
-        [number // LAYERS + 1, number % LAYERS + 1, mean(site["moved"]), max(site["most_moved"]), site["least"],
+        [number // layers + 1, number % layers + 1, mean(site["moved"]), max(site["most_moved"]), site["least"],
          site["sum_error"], site["error"]]
         for number, site in enumerate(others)
     ]  # fmt: skip
-    columns = ["model", "layer", "weight moved", "most in a row", "least weight", "change of sums", "change of A·T"]
+    columns = [run, "layer", "weight moved", "most in a row", "least weight", "change of sums", "change of A·T"]
     return Table("Other weights A′", columns, rows, "weight moved: half of Σ|A − A′|, mean of rows and heads")
 
 
-def curves(found: ByLayer) -> Curves:
-    series = {kind: [(float(layer), mean(found[layer, kind])) for layer in range(1, LAYERS + 1)] for kind in KINDS}
-    return Curves("Correlation with attribution", "layer", "Pearson's r, mean of the seeds", series)
+def curves(found: ByLayer, run: str) -> Curves:
+    series = {kind: [(float(layer), mean(found[layer, kind])) for layer in layers_of(found)] for kind in KINDS}
+    return Curves("Correlation with attribution", "layer", f"Pearson's r, mean of the {_RUNS[run]}", series)
 
 
 def table(name: str, found: ByLayer) -> Table:
     rows: list[list[str | float | int | None]] = [
         [layer, *(number for kind in KINDS for number in (mean(found[layer, kind]), spread(found[layer, kind])))]
-        for layer in range(1, LAYERS + 1)
+        for layer in layers_of(found)
     ]
     columns = ["layer", "r of A", "± of A", "r of A⊥", "± of A⊥"]
     return Table(name, columns, rows, "correlation with the attribution to the input, in rows that have a null space")
@@ -47,7 +53,7 @@ def listed(found: ByLayer) -> dict[str, list[float]]:
 
 def statements(others: list[dict[str, Any]], joint: ByLayer) -> list[str]:
     moved, most = mean(mean(site["moved"]) for site in others), max(max(site["most_moved"]) for site in others)
-    both = [mean(mean(joint[layer, kind]) for layer in range(1, LAYERS + 1)) for kind in KINDS]
+    both = [mean(mean(joint[layer, kind]) for layer in layers_of(joint)) for kind in KINDS]
     return [
         f"On average {moved:.0%} of a row's weight can go elsewhere with the same output, at most {most:.0%}.",
         f"Heads' mean and attribution, mean of the layers: r = {both[0]:.2f} for A and {both[1]:.2f} for A⊥.",
@@ -70,7 +76,7 @@ def claim_of_others(others: list[dict[str, Any]]) -> Claim:
 
 
 def claim_of_effective(single: ByLayer, joint: ByLayer) -> Claim:
-    layers = range(1, LAYERS + 1)
+    layers = layers_of(joint)
     gains = [mean(kind[layer, "A⊥"]) - mean(kind[layer, "A"]) for kind in (joint, single) for layer in layers]
     better = sum(gain > 0 for gain in gains)
     verdict: Verdict = (
@@ -80,7 +86,7 @@ def claim_of_effective(single: ByLayer, joint: ByLayer) -> Claim:
     return Claim(
         "Effective Attention correlates better with the output.",
         verdict,
-        f"With the attribution, A and A⊥ (means of the heads) correlate by {numbers} in layers 1 to {LAYERS}; A⊥ is "
-        f"better in {better} of {len(gains)} comparisons (each layer, heads one by one and their mean). "
+        f"With the attribution, A and A⊥ (means of the heads) correlate by {numbers} in layers 1 to {layers[-1]}; A⊥ "
+        f"is better in {better} of {len(gains)} comparisons (each layer, heads one by one and their mean). "
         "More than half would be holding in part.",
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from regard.story import Claim, Stage, Told
 from regard.story.sequences import LONGEST, SHORTEST, Pair, reversals, right_words, train_reverser, written
+from regard.story.steps import _bottleneck_full
 from regard.views.result import Curves, Panel, Result, Table
 
 NUMBER, TITLE = 4, "The bottleneck of one context vector"
@@ -68,6 +69,15 @@ vector does not carry long ones; a wider vector and longer training may move the
 with the longest either, but it loses far less. With attention the decoder can look back at the word that it needs.
 Which one it looks at can be seen: that is the next step.
 """
+
+FULL = (
+    "BLEU by source length on Multi30k, of the models of recipes/multi30k_de_en_bahdanau.yaml (with and without "
+    "attention) and recipes/multi30k_en_de.yaml."
+)
+
+
+def full(stage: Stage) -> Told:
+    return _bottleneck_full.told(stage, FOLLOWS)
 
 
 def _by_length(held: list[Pair], right: list[float]) -> dict[int, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor
@@ -11,7 +12,7 @@ from regard.explain.methods.alternatives import alternatives, other_weights
 from regard.explain.methods.attribute import attributed
 from regard.explain.methods.effective import correlation, effective_weights
 from regard.story import Stage, Told
-from regard.story.steps import _map_numbers
+from regard.story.steps import _map_numbers, _maps_full
 from regard.story.steps._map_numbers import KINDS, ByLayer
 from regard.story.text import sentences
 from regard.views.result import Matrix, Result
@@ -28,13 +29,23 @@ COMMANDS = (
     'regard explain out/wikitext2_gpt2 "the king of the land was a man of his word" --method effective',
 )
 _HEADS, _WIDTH, _LENGTH = 8, 64, 48
+FULL = "the same for the GPT-2 of recipes/wikitext2_gpt2.yaml, on three passages of WikiText-2."
 
 
 def run(stage: Stage) -> Told:
+    return _measured((trace(_model(stage, seed), _text(), value_path=True) for seed in stage.seeds), "model")
+
+
+def full(stage: Stage) -> Told:
+    model = stage.recipe_model(_maps_full.MODEL)
+    return _measured((trace(model, text, value_path=True) for text in _maps_full.passages(model)), "passage")
+
+
+def _measured(records: Iterable[Any], run: str) -> Told:
+    """The numbers of all records; each is a `run`: of another model, or of another passage."""
     single, joint, others = ByLayer(), ByLayer(), list[dict[str, Any]]()
     pictures: list[Matrix] = []
-    for seed in stage.seeds:
-        record = trace(_model(stage, seed), _text(), value_path=True)
+    for record in records:
         others += alternatives(record).data["sites"].values()
         pictures = pictures or _pictures(record)
         for number, site in enumerate(record.sites, 1):
@@ -44,7 +55,7 @@ def run(stage: Stage) -> Told:
     result = Result(
         "story",
         "Other weights with the same output, and weights without what has no effect",
-        [*pictures, _map_numbers.other_table(others), _map_numbers.curves(joint),
+        [*pictures, _map_numbers.other_table(others, joint, run), _map_numbers.curves(joint, run),
          _map_numbers.table("One head at a time", single), _map_numbers.table("Mean of the heads", joint)],
         _map_numbers.statements(others, joint),
         {"alternatives": others, "heads": _map_numbers.listed(single), "mean of the heads": _map_numbers.listed(joint)},

@@ -8,6 +8,7 @@ from typing import Any
 from regard.explain import trace
 from regard.explain.methods.gradients import compare
 from regard.story import Claim, Stage, Told
+from regard.story.steps import _recurrent_full
 from regard.story.text import sentences
 from regard.views.result import Curves, Result, Table
 
@@ -71,6 +72,12 @@ FOLLOWS = """
 A gradient that falls by a factor each step cannot teach a net that the first word matters for the last. Squeezing a
 whole sentence into the last state asks for just that: the next step shows what it costs.
 """
+
+FULL = "the gradients of a trained LSTM (recipes/ptb_lstm.yaml) on text of the Penn Treebank."
+
+
+def full(stage: Stage) -> Told:
+    return _recurrent_full.told(stage, FOLLOWS)
 
 
 def _make_small(model: Any) -> None:
