@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _WIDTH = 8.0
 _MOST = 12  # heads and sites at most in a grid of small multiples
 _FULL = "as wide as the picture"
+_LETTERS = 110  # of a table's text fit side by side
 _LABELS = 60  # up to this many rows or columns, each gets a label
 _LINES = ("#0060a8", "#c45a00", "#00785a", "#a0407e", "#5a5a5a", "#8a6d00", "#3f9bd6", "#7a3000")
 _SETTINGS: dict[Any, Any] = {
@@ -174,11 +175,10 @@ def _draw_table(axes: Axes, panel: Table) -> None:
     if not panel.columns:
         return
     cells = [[_escaped(visible(x)) if isinstance(x, str) else format_number(x) for x in row] for row in panel.rows]
+    texts = [[_escaped(_short(name, 24)) for name in panel.columns], *([_short(x, 32) for x in row] for row in cells)]
     table = axes.table(
-        cellText=[
-            [_escaped(_short(name, 24)) for name in panel.columns],
-            *([_short(x, 32) for x in row] for row in cells),
-        ],
+        cellText=texts,
+        colWidths=_column_widths(texts),
         loc="upper left",
         cellLoc="left",
         edges="horizontal",
@@ -188,6 +188,16 @@ def _draw_table(axes: Axes, panel: Table) -> None:
     for (row, _), cell in table.get_celld().items():
         cell.set(edgecolor="#dddddd", height=1 / (len(panel.rows) + 1))
         cell.set_text_props(color="#555555" if row == 0 else "#111111")
+
+
+def _column_widths(texts: list[list[str]]) -> list[float]:
+    """Equal shares of the width, unless a text would not fit into its own: then by the longest text of each column."""
+    longest = [max(map(len, column)) + 2 for column in zip(*texts, strict=True)]
+    whole = max(_LETTERS, sum(longest))
+    if max(longest) <= _LETTERS / len(longest):
+        return [1 / len(longest)] * len(longest)
+    spare = (whole - sum(longest)) / len(longest)
+    return [(letters + spare) / whole for letters in longest]
 
 
 def _draw_heads(figure: Figure, place: SubplotSpec, heads: Heads) -> None:

@@ -82,3 +82,12 @@ def test_a_long_text_is_cut_with_a_note(tmp_path, monkeypatch):
         write_picture(Result("m", "t", [panel]), tmp_path / "x.svg")
         assert "the first 5 lines" in (tmp_path / "x.svg").read_text()
         assert words.n_lines(panel) == 6
+
+
+def test_a_long_name_gets_the_room_that_it_needs():
+    from regard.views.picture import _column_widths
+
+    assert _column_widths([["a", "b"], ["c", "d"]]) == [0.5, 0.5]
+    widths = _column_widths([["model", *"bcde"], ["a name of twenty-six letter", *"wxyz"]])
+    assert widths[0] > 1.5 * widths[1]
+    assert sum(widths) == pytest.approx(1)
