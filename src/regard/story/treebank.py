@@ -24,10 +24,10 @@ _SAYS = ["says", "thinks", "hopes", "fears", "knows"]
 
 def trees(count: int, seed: int) -> list[str]:
     """So many different trees, one a line; the same for the same seed."""
-    dice, found = random.Random(seed), dict[str, None]()
-    while len(found) < count:
-        found[f"(S {_clause(dice, 1)} (. .))"] = None
-    return list(found)
+    dice, drawn = random.Random(seed), dict[str, None]()
+    while len(drawn) < count:
+        drawn[f"(S {_clause(dice, 1)} (. .))"] = None
+    return list(drawn)
 
 
 def _clause(dice: random.Random, deep: int) -> str:

@@ -34,8 +34,8 @@ def told(stage: Stage, follows: str) -> Told:
         for low, high in SPANS:
             rows = [row for row, text in enumerate(texts) if low <= len(text.split()) <= high]
             counts.setdefault(name, []).append(len(rows))
-            found = score([written[row] for row in rows], [references[row] for row in rows])
-            scores.setdefault(name, []).append(found.bleu)
+            scored = score([written[row] for row in rows], [references[row] for row in rows])
+            scores.setdefault(name, []).append(scored.bleu)
     return Told(_result(scores, counts), [_claim(scores)], follows)
 
 

@@ -41,11 +41,11 @@ def word_vectors(model: Loaded, texts: list[str], place: int = PLACE) -> Tensor:
 def cosines(model: Loaded, uses: list[Use]) -> dict[str, list[float]]:
     """The mean cosine of pairs of sentences with the same word, in each layer."""
     unit_NLD = F.normalize(word_vectors(model, [use.text for use in uses]).double(), dim=-1)
-    found: dict[str, list[Tensor]] = {kind: [] for kind in KINDS}
-    for (one, first), (other, second) in combinations(enumerate(uses), 2):
+    by_kind: dict[str, list[Tensor]] = {kind: [] for kind in KINDS}
+    for (left, first), (right, second) in combinations(enumerate(uses), 2):
         if first.word == second.word:
-            found[KINDS[first.topic != second.topic]].append((unit_NLD[one] * unit_NLD[other]).sum(-1))
-    return {kind: torch.stack(rows).mean(0).tolist() for kind, rows in found.items()}
+            by_kind[KINDS[first.topic != second.topic]].append((unit_NLD[left] * unit_NLD[right]).sum(-1))
+    return {kind: torch.stack(rows).mean(0).tolist() for kind, rows in by_kind.items()}
 
 
 def moves(model: Loaded) -> dict[str, tuple[float, float]]:
@@ -57,19 +57,19 @@ def moves(model: Loaded) -> dict[str, tuple[float, float]]:
     return results
 
 
-def curves(found: dict[str, ByLayer]) -> Curves:
+def curves(models: dict[str, ByLayer]) -> Curves:
     series = {
         f"{name}, {kind}": [(float(layer), mean(part)) for layer, part in enumerate(zip(*seeds, strict=True))]
-        for name, by_kind in found.items()
+        for name, by_kind in models.items()
         for kind, seeds in by_kind.items()
     }
     note = "the same word in two sentences, mean of all pairs and seeds; layer 0 is the word without its context"
     return Curves("Cosine by layer", "layer", "cosine", series, note=note)
 
 
-def layer_table(found: dict[str, ByLayer]) -> Table:
+def layer_table(models: dict[str, ByLayer]) -> Table:
     rows: list[list[str | float | int | None]] = []
-    for name, by_kind in found.items():
+    for name, by_kind in models.items():
         for layer in range(len(by_kind[KINDS[0]][0])):
             parts = [[seed[layer] for seed in by_kind[kind]] for kind in KINDS]
             rows.append([name, layer, *(number for part in parts for number in (mean(part), spread(part)))])
@@ -77,11 +77,11 @@ def layer_table(found: dict[str, ByLayer]) -> Table:
     return Table("The same word in two sentences", columns, rows, "cosine; mean and standard deviation of the seeds")
 
 
-def move_table(found: dict[str, Moves]) -> Table:
+def move_table(models: dict[str, Moves]) -> Table:
     rows: list[list[str | float | int | None]] = [
         [name, side, mean(cosine for cosine, _ in seeds), spread([cosine for cosine, _ in seeds]),
          max(change for _, change in seeds)]
-        for name, by_side in found.items()
+        for name, by_side in models.items()
         for side, seeds in by_side.items()
     ]  # fmt: skip
     columns = ["model", "words exchanged", "cosine", "± of the seeds", "largest change"]

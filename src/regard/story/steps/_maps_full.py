@@ -15,14 +15,14 @@ _PASSAGES, _TOKENS = 3, 120
 
 def passages(model: Any) -> list[str]:
     """Beginnings of the first long paragraphs, as many words as 120 tokens allow."""
-    found = []
+    chosen = []
     for line in read_lines(expand_path(_TEXT)):
         words = line.split()
         if len(words) < _TOKENS:
             continue
         while len(model.tokenizer.encode_batch([" ".join(words)])[0]) > _TOKENS:
             words.pop()
-        found.append(" ".join(words))
-        if len(found) == _PASSAGES:
-            return found
-    raise DataError(f"{_TEXT} has too few long paragraphs", got=len(found), expected=_PASSAGES)
+        chosen.append(" ".join(words))
+        if len(chosen) == _PASSAGES:
+            return chosen
+    raise DataError(f"{_TEXT} has too few long paragraphs", got=len(chosen), expected=_PASSAGES)

@@ -67,18 +67,18 @@ def told(stage: Stage, follows: str) -> Told:
 
 def _cosines(model: Loaded) -> tuple[dict[str, list[float]], float]:
     """The mean cosine by kind of pair and layer; and the least change of a vector by another last word."""
-    found: dict[str, list[Tensor]] = {kind: [] for kind in KINDS}
+    by_kind: dict[str, list[Tensor]] = {kind: [] for kind in KINDS}
     changes = []
     for word, senses in SENTENCES.items():
         unit = [(sense, F.normalize(vectors(model, text, word), dim=-1)) for sense in (0, 1) for text in senses[sense]]
-        for (first, one), (second, other) in combinations(unit, 2):
-            found[KINDS[first != second]].append((one * other).sum(-1))
+        for (first, left), (second, right) in combinations(unit, 2):
+            by_kind[KINDS[first != second]].append((left * right).sum(-1))
         for text in senses[0]:
             rest = text.rsplit(" ", 1)[0]
             if word in rest.split():
                 both = [vectors(model, f"{rest} {last}", word)[-1] for last in ("today", "again")]
                 changes.append(float((both[0] - both[1]).abs().max()))
-    return {kind: torch.stack(rows).mean(0).tolist() for kind, rows in found.items()}, min(changes)
+    return {kind: torch.stack(rows).mean(0).tolist() for kind, rows in by_kind.items()}, min(changes)
 
 
 def vectors(model: Loaded, text: str, word: str) -> Tensor:

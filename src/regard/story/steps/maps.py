@@ -92,8 +92,8 @@ def _correlations(record: Any, site: str) -> dict[str, tuple[float, float]]:
     """Pearson's r of weights and attribution, by head and of the heads' mean, in rows that have a null space."""
     effective_HQK, null_HQ = effective_weights(record, site)
     rows = null_HQ.amin(0) > 0
-    found = attributed(record, site.rsplit(".", 1)[0], probes=64).contributions
-    wanted_QK = found.to(effective_HQK.dtype)[rows]
+    contributions = attributed(record, site.rsplit(".", 1)[0], probes=64).contributions
+    wanted_QK = contributions.to(effective_HQK.dtype)[rows]
     results = {}
     for kind, weights_HQK in zip(KINDS, (record.heads(site), effective_HQK), strict=True):
         kept_HQK: Tensor = weights_HQK[:, rows]
