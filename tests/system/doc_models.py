@@ -127,6 +127,7 @@ def write_files(folder):
     draw = random.Random(0)
     texts = {
         "lines.txt": english[:4],
+        "bank.txt": ["They sat on the bank of the river.", "She put money in the bank."],
         "page.txt": ["A man rides a horse.", "A woman wrote it."],
         "sentences.txt": [f"{draw.choice(english)} {draw.choice(english)}" for _ in range(60)],
         "play.txt": [draw.choice(english) for _ in range(80)],

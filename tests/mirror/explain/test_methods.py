@@ -127,7 +127,7 @@ def test_weight_on_the_own_token_of_a_map(kind, site, causal):
         assert facts["own"][head] == pytest.approx(own, abs=1e-5)
     equal = [1 / (place + 1 if causal else heads.shape[2]) for place in places]
     assert facts["own_if_equal"] == pytest.approx(sum(equal) / len(places), abs=1e-6)
-    by_head = next(panel for panel in result.panels if panel.name.startswith("Weight on the own token"))
+    by_head = next(panel for panel in result.panels if panel.name == "Weight on the own token, of each head")
     assert by_head.values[by_head.rows.index(site)] == facts["own"]
     assert "of its weight on the own token" in result.statements[-1]
 

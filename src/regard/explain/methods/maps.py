@@ -26,17 +26,22 @@ LOOKS_AT = "trace"
 _MOST_PICTURES = 12
 
 
-def maps(trace: Trace, *, sites: str = "*", head: int | None = None, row: int = 0) -> Result:
-    """Weights of all heads, with entropy, distance and agreement; `sites` is a name, a layer or a pattern."""
+def maps(trace: Trace, *, sites: str = "*", head: int | None = None, row: int = 0, alone: bool = False) -> Result:
+    """Weights of all heads, with entropy, distance and agreement; `sites` is a name, a layer or a pattern.
+
+    `alone`: only the map, for a figure.
+    """
     looks = looked(trace, sites, row)
     facts = {look.name: _facts(trace, look) for look in looks}
     return Result(
         "maps",
         f"Attention of {trace.model}: {looked_at(trace, row)}",
-        [*_pictures(trace, looks, head), *_tables(facts)],
+        [*_pictures(trace, looks, head), *([] if alone else _tables(facts))],
         [*answered(trace, row), *_statements(facts)],
         {"sites": facts, "output": trace.output},
-        Heads({look.name: HeadSite(look.queries, look.keys, {"raw": look.weights}) for look in looks}, ["raw"]),
+        None
+        if alone
+        else Heads({look.name: HeadSite(look.queries, look.keys, {"raw": look.weights}) for look in looks}, ["raw"]),
     )
 
 
@@ -127,21 +132,29 @@ def _agreement(heads: Tensor) -> Tensor:
 def _tables(facts: dict[str, dict[str, Any]]) -> list[Panel]:
     panels: list[Panel] = []
     columns = ["site", "heads", "entropy", "share of max. entropy", "largest weight", "distance", "agreement"]
-    columns += ["own token", "if equal"]
     rows: list[list[str | float | int | None]] = []
     for name, site_facts in facts.items():
-        means = [
-            _mean(site_facts.get(key))
-            for key in ("entropy", "entropy_share", "largest", "distance", "agreement", "own")
-        ]
-        rows.append([name, site_facts["heads"], *means, site_facts.get("own_if_equal")])
-    note = "entropy in nats; distance in tokens (of images: patches); own token: weight on it, and if all were equal"
-    panels.append(Table("Sites, means over heads", columns, rows, note))
+        means = [_mean(site_facts.get(key)) for key in ("entropy", "entropy_share", "largest", "distance", "agreement")]
+        rows.append([name, site_facts["heads"], *means])
+    panels.append(
+        Table("Sites, means over heads", columns, rows, "entropy in nats; distance in tokens (of images: patches)")
+    )
+    if own := {name: site_facts for name, site_facts in facts.items() if "own" in site_facts}:
+        panels.append(_own_table(own))
     if max(site_facts["heads"] for site_facts in facts.values()) > 1:
         panels.append(_by_head("Entropy of each head", facts, "entropy"))
         if any("own" in site_facts for site_facts in facts.values()):
             panels.append(_by_head("Weight on the own token, of each head", facts, "own"))
     return panels
+
+
+def _own_table(facts: dict[str, dict[str, Any]]) -> Table:
+    """A row for each site of self-attention."""
+    rows: list[list[str | float | int | None]] = [
+        [name, _mean(site["own"]), max(site["own"]), site["own_if_equal"]] for name, site in facts.items()
+    ]
+    columns = ["site", "mean over heads", "the head with most", "if all were equal"]
+    return Table("Weight on the own token", columns, rows, "of tokens that see others too")
 
 
 def _by_head(name: str, facts: dict[str, dict[str, Any]], key: str) -> Matrix:
