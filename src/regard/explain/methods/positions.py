@@ -28,13 +28,11 @@ def positions(model: Any, *, longest: int = 48) -> Result:
     cosines_PP = unit_PD @ unit_PD.T
     names = [str(number) for number in range(len(vectors_PD))]
     columns = [str(number) for number in range(vectors_PD.shape[1])]
-    vectors = Matrix("Vectors", names, columns, vectors_PD.tolist(), diverging=True, note="rows: positions")
+    vectors = Matrix("Vectors", names, columns, vectors_PD.tolist(), note="rows: positions")
     by_distance = _by_distance(cosines_PP, grid)
     panels: list[Panel] = _on_grid(cosines_PP, grid) if grid else [vectors]
     panels.append(Curves("Cosine by distance", "distance in " + ("patches" if grid else "tokens"), "mean cosine",
                          {"positions": by_distance}))  # fmt: skip
-    if not grid:
-        panels.insert(1, Matrix("Cosine of each two positions", names, names, cosines_PP.tolist(), diverging=True))
     return Result(
         "positions",
         f"Positions of {with_article(model.stored.name)}",
@@ -93,7 +91,6 @@ def _on_grid(cosines_PP: Tensor, grid: tuple[int, int]) -> list[Panel]:
             f"Cosine with the patch in row {row}, column {column} ({name})",
             *labels,
             cosines_PP[row * columns + column].unflatten(0, grid).tolist(),
-            diverging=True,
             square=True,
         )
         for (row, column), name in wanted.items()
