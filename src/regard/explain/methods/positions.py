@@ -47,7 +47,7 @@ def _vectors(model: Any, longest: int) -> tuple[Tensor, tuple[int, int] | None]:
     if longest < 3:
         raise UsageError("too few positions to compare", got=f"longest {longest}", expected="at least 3")
     net = model.model
-    position = getattr(net, "position", getattr(net, "source_position", None))
+    position: Any = getattr(net, "position", getattr(net, "source_position", None))
     if isinstance(position, Tensor):
         return position.detach()[0, net.n_special :], net.patches.grid
     vectors_PD = torch.zeros(0, 1)

@@ -39,10 +39,10 @@ def senses(trace: Trace, *, word: str | None = None) -> Result:
     wanted = (word or _shared(texts)).lower()
     places = [_place(text, wanted, number) for number, text in enumerate(texts, 1)]
     pairs = list(combinations(range(trace.rows), 2))
+    words = {name: [_state(trace.hidden[name][row], places[row]) for row in range(trace.rows)] for name in layers}
     cosines = {
         f"{first + 1} and {second + 1}": [
-            float(cosine_similarity(*(_state(trace.hidden[name][row], places[row]) for row in (first, second)), dim=0))
-            for name in layers
+            float(cosine_similarity(states[first], states[second], dim=0)) for states in words.values()
         ]
         for first, second in pairs
     }
