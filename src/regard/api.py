@@ -26,7 +26,7 @@ from regard.pipelines import Loaded, make_pipeline, pipeline_of
 from regard.pipelines.translation import Alignment, Translation, Translator
 from regard.runs.parsing import parse_recipe, read_recipe
 from regard.runs.run import Run
-from regard.runs.validation import validate
+from regard.runs.validation import grade, validate
 from regard.store import load_model, save_model, unsaid, writable_formats
 from regard.store.formats.regard import described_task
 from regard.story import Told
@@ -46,6 +46,7 @@ __all__ = [
     "explain",
     "find_method",
     "glue",
+    "grade",
     "load",
     "load_trace",
     "method_names",

@@ -26,6 +26,7 @@ TEXTS = [side for pair in PAIRS for side in pair] + [
     "Paris is the capital of France.",
     "A feline is sitting. Who wrote it?",
     "ROMEO: 0123456789",
+    "They sat on the bank of the river. She put money in the bank.",
 ]
 SIDES = {"d_model": 32, "n_heads": 4, "d_ff": 40, "n_encoder_layers": 4, "n_decoder_layers": 4}
 ONE_SIDE = {"d_model": 24, "n_heads": 6, "n_layers": 4}
@@ -127,6 +128,7 @@ def write_files(folder):
     draw = random.Random(0)
     texts = {
         "lines.txt": english[:4],
+        "bank.txt": ["They sat on the bank of the river.", "She put money in the bank."],
         "page.txt": ["A man rides a horse.", "A woman wrote it."],
         "sentences.txt": [f"{draw.choice(english)} {draw.choice(english)}" for _ in range(60)],
         "play.txt": [draw.choice(english) for _ in range(80)],

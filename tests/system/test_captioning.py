@@ -162,3 +162,18 @@ def test_forms_of_captions(tmp_path):
         (tmp_path / "b.txt").write_text(bad)
         with pytest.raises(DataError, match="line 1 of .*b.txt is no caption"):
             read_captions(tmp_path / "b.txt")
+
+
+def test_captions_are_graded_from_right_to_wrong(data, encoder, capsys):
+    out = data / "graded"
+    short = {"max_steps": 20, "validate_every": 20, "metric": "loss"}
+    regard.train(recipe(data, data={"encoder": str(data / "encoder")}, **short), out, quiet=True)
+    capsys.readouterr()
+    assert main(["evaluate", str(out), "--graded", "4", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 4
+    assert all(row["input"].endswith(".png") and row["reference"].count("beside") == 1 for row in rows)
+    assert [row["chrf"] for row in rows] == sorted((row["chrf"] for row in rows), reverse=True)
+    assert main(["evaluate", str(out), "--graded", "2", "--beam", "2"]) == 0
+    assert capsys.readouterr().out.count("written") == 2
+    assert main(["evaluate", str(out), "--graded", "0"]) == 2

@@ -5,6 +5,7 @@ lowercased text, split by Moses' tokenizer for German, as many papers report it.
 perplexity on that text. Any model that was trained here: the
 metrics of its own validation, on the data that its recipe held out or, changed as for `train`, on other data:
 regard evaluate out/mnist_vit --data.validation_share 0 --data.validation.images F --data.validation.labels G.
+--graded 8: eight of the texts that it generates for that data, from right to wrong, each beside its nearest reference.
 --suite glue: a table over SST-2, CoLA, MRPC, STS-B and RTE, for a model or for a folder with a model for each task.
 --suite words: analogies by section and WordSim-353, for word vectors.
 """
@@ -21,6 +22,7 @@ from regard.cli._changes import changes
 from regard.cli._engine import add_engine, opened_with_engine
 from regard.cli._progress import Progress
 from regard.cli._search import add_search, search_options
+from regard.cli._terminal import shown
 from regard.core.errors import UsageError
 
 
@@ -41,6 +43,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--recipe", metavar="RECIPE.yaml", help="how to validate a model that was stored without a recipe"
     )
+    parser.add_argument(
+        "--graded",
+        type=int,
+        metavar="N",
+        help="show N generated texts of the held-out data, from the best chrF to the worst",
+    )
     parser.add_argument("--suite", choices=("glue", "words"), help="a table over several tasks")
     parser.add_argument(
         "--suite-data", metavar="FOLDER", help="the suite's data (default: $REGARD_DATA/glue or word_eval)"
@@ -59,6 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--with scores translations", remedy="Give --source and --reference with it.")
     if arguments.suite:
         return _words(arguments) if arguments.suite == "words" else _suite(arguments)
+    if arguments.graded is not None:
+        return _graded(arguments)
     if arguments.reference is None:
         return _validate(arguments)
     if arguments.source is None or arguments.rest:
@@ -109,6 +119,21 @@ def _validate(arguments: argparse.Namespace) -> int:
     width = max(len(name) for name in numbers)
     for name, number in numbers.items():
         print(f"{name:{width}}  {number:.4f}")
+    return 0
+
+
+def _graded(arguments: argparse.Namespace) -> int:
+    from regard import api
+
+    if arguments.source is not None or arguments.reference is not None:
+        raise UsageError("--graded uses the data that the recipe held out", remedy="Change data.validation instead.")
+    given, search = changes(arguments.rest), search_options(arguments)
+    rows = api.grade(arguments.model, arguments.graded, recipe=arguments.recipe, changes=given, search=search)
+    if arguments.json:
+        print(json.dumps([asdict(row) for row in rows], ensure_ascii=False))
+        return 0
+    for row in rows:
+        print(shown(f"{row.chrf:5.1f}  {row.input}\n       written    {row.text}\n       reference  {row.reference}"))
     return 0
 
 

@@ -5,8 +5,10 @@ Everything streams: a corpus may be larger than memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import islice, zip_longest
 from pathlib import Path
 
@@ -43,12 +45,13 @@ class Report:
 class ParallelText:
     """Two files whose lines are translations of each other, or two columns of a table (see `tsv`).
 
-    A pair is skipped if a side is empty or has more than `max_chars` characters.
+    A pair is skipped if a side is empty or has more than `max_chars` characters. `part` leaves out some more.
     """
 
     def __init__(self, source: str | Path, target: str | Path, *, max_chars: int = 5000) -> None:
         self.files, self.max_chars = (Path(source), Path(target)), max_chars
         self.columns: tuple[int, int] | None = None
+        self._keeps: Callable[[str], bool] = lambda source: True
 
     @classmethod
     def tsv(cls, path: str | Path, source: int = 0, target: int = 1, *, max_chars: int = 5000) -> ParallelText:
@@ -59,10 +62,22 @@ class ParallelText:
         text.columns = (source, target)
         return text
 
+    def part(self, share: float, *, held_out: bool) -> ParallelText:
+        """About this share of the text, or the rest of it.
+
+        The words of a source alone decide on which side it is, so all translations of a sentence are on one side, in
+        every run and whatever the order of the file.
+        """
+        text = copy(self)
+        text._keeps = lambda source: (_place(source) < share) == held_out
+        return text
+
     def pairs(self, report: Report | None = None) -> Iterator[tuple[str, str]]:
         """Yield the pairs to keep, in order; the report also counts the skipped ones."""
         report = Report() if report is None else report
         for source, target in self._rows(report):
+            if not self._keeps(source):
+                continue
             report.pairs += 1
             if not source.strip() or not target.strip():
                 report.empty += 1
@@ -76,6 +91,11 @@ class ParallelText:
         if self.columns is None:
             return _aligned(*self.files, report)
         return _columns(self.files[0], *self.columns, report)
+
+
+def _place(source: str) -> float:
+    """A number from 0 to 1 that depends on the text alone, and is spread evenly over texts."""
+    return int.from_bytes(sha256(source.strip().encode("utf-8", "replace")).digest()[:8], "big") / 2**64
 
 
 def _aligned(source: Path, target: Path, report: Report) -> Iterator[tuple[str, str]]:

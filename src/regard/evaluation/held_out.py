@@ -26,6 +26,7 @@ class HeldOut:
     """`measured` holds the task's measurements on the batches. `material` holds what else the data offers, by name:
 
     inputs, references       inputs to generate text for, and the right texts for each
+    names                    of inputs that are no text, such as images
     classes                  the names of the classes; `measured` holds logits and class numbers
     numbers                  True: `measured` holds numbers and their targets
     questions, windows       of span question answering, with `longest` and `threshold` of answers

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.core import config as configs
 from regard.core.articles import with_article
 from regard.core.errors import UsageError
+from regard.core.measured import Measured
 from regard.core.paths import relative_to
+from regard.evaluation.graded import Graded, graded
+from regard.evaluation.held_out import HeldOut
 from regard.runs.job import Job
 from regard.runs.origin import origins
 from regard.runs.parsing import parse_recipe
 from regard.runs.recipe import Recipe
 from regard.store import StoredModel, load_model
 
+T = TypeVar("T")
 _WINDOW, _LONG = 1024, 2_000_000
 """Tokens of a window, for a model without a longest text: of one that computes, and of one that counts."""
 
@@ -32,6 +36,30 @@ def validate(
 
     A language model may also be validated on a `text`, with or without a recipe.
     """
+    return _with_job(folder, recipe, changes, text, _validated)
+
+
+def grade(
+    folder: str | Path,
+    count: int,
+    *,
+    recipe: str | Path | None = None,
+    changes: Mapping[str, str] | None = None,
+    search: Mapping[str, Any] | None = None,
+) -> list[Graded]:
+    """`count` of the texts that the model generates for its held-out inputs, from the best to the worst."""
+    if count < 1:
+        raise UsageError("nothing to grade", got=count, expected="1 or more")
+    return _with_job(folder, recipe, changes, None, lambda made, stored: _graded(made, stored, count, search or {}))
+
+
+def _with_job(
+    folder: str | Path,
+    recipe: str | Path | None,
+    changes: Mapping[str, str] | None,
+    text: str | Path | None,
+    use: Callable[[Recipe, StoredModel], T],
+) -> T:
     place = Path(recipe) if recipe is not None else Path(folder) / "recipe.json"
     stored = load_model(Path(folder))
     _check_task(stored, text)
@@ -47,7 +75,7 @@ def validate(
             "--recipe RECIPE.yaml.",
         )
     with relative_to(place.absolute().parent, *origins(Path(folder))):
-        return _validated(parse_recipe(configs.override(data, changes or {}), str(place)), stored)
+        return use(parse_recipe(configs.override(data, changes or {}), str(place)), stored)
 
 
 def _check_task(stored: StoredModel, text: str | Path | None) -> None:
@@ -78,6 +106,18 @@ def _validated(recipe: Recipe, stored: StoredModel) -> dict[str, float]:
         if prepared.validate is None:
             raise UsageError("the recipe has no validation data", remedy="Name it: --data.validation …")
         return prepared.validate(stored.model.eval())
+
+
+def _graded(recipe: Recipe, stored: StoredModel, count: int, search: Mapping[str, Any]) -> list[Graded]:
+    job = Job(recipe, stored)
+    if not {"inputs", "references"} <= set(job.setup.offers) or not job.setup.validates:
+        got = f"{with_article(stored.name)} for {stored.task.replace('_', ' ')}"
+        raise UsageError("only generated texts with references can be graded", got=got)
+    with tempfile.TemporaryDirectory() as temporary:
+        prepared = job.prepare(Path(temporary), lambda _: None)
+        held_out = HeldOut(Measured(), job.setup.material(), lambda: prepared.stored(stored.model.eval()))
+        names = held_out.material.get("names", held_out.material["inputs"])
+        return graded(names, held_out.texts(**search), held_out.references, count)
 
 
 def _without_nulls(data: Any) -> Any:

@@ -42,6 +42,21 @@ def test_a_text_can_be_read_again(tmp_path: Path) -> None:
     assert list(parallel.pairs()) == list(parallel.pairs())
 
 
+def test_a_part_and_the_rest_share_no_source(tmp_path: Path) -> None:
+    """Every translation of a sentence is on one side, whatever the order of the file."""
+    source = [f"sentence {number % 200}" for number in range(600)]
+    target = [f"Satz {number}" for number in range(600)]
+    report = Report()
+    held_out = list(text(tmp_path, source, target).part(0.2, held_out=True).pairs(report))
+    rest = list(text(tmp_path, source, target).part(0.2, held_out=False).pairs())
+    assert report.pairs == report.kept == len(held_out)
+    assert sorted(held_out + rest) == sorted(zip(source, target, strict=True))
+    assert not {pair[0] for pair in held_out} & {pair[0] for pair in rest}
+    assert 0.1 < len(held_out) / 600 < 0.3
+    backwards = text(tmp_path, source[::-1], target[::-1]).part(0.2, held_out=True)
+    assert sorted(backwards.pairs()) == sorted(held_out)
+
+
 @pytest.mark.parametrize(
     ("lines", "counts"), [((5, 3), "5 lines.*3 in"), ((0, 2), "0 lines.*2 in"), ((1, 9), "1 li.*9")]
 )

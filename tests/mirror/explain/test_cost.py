@@ -51,6 +51,16 @@ def test_time_grows_as_counted(measured):
     assert as_counted(tries[-1]), tries
 
 
+def test_steps_and_paths_are_beside_what_was_measured(measured):
+    chains = measured.data["chains"]
+    assert set(chains["steps"]) == set(chains["path"]) == LAYERS
+    assert chains["steps"]["elman"] == [5 * n for n in chains["lengths"]]
+    assert len(set(chains["steps"][FUSED])) == 1
+    table = {row[0]: row for row in measured.panels[3].rows}
+    assert [table[name][3] for name in (EXPLICIT, FUSED, "elman", "gru", "lstm")] == ["O(1)", "O(1)", *["O(n)"] * 3]
+    assert "O(n): elman 80 and 640" in measured.statements[-1]
+
+
 def test_backward_costs_more_and_leaves_threads_alone(measured):
     before = torch.get_num_threads()
     torch.set_num_threads(2)

@@ -112,6 +112,33 @@ def test_entropy_and_distance_of_a_map():
         assert facts["distance"][head] == pytest.approx(distance, abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("kind", "site", "causal"), [("bert-none", "encoder.0.self", 0), ("gpt2", "decoder.0.self", 1)]
+)
+def test_weight_on_the_own_token_of_a_map(kind, site, causal):
+    """The first token of a causal model sees only itself, which says nothing."""
+    model, text, target = made(kind)
+    trace = regard.trace(model, text, target)
+    result = explain(trace, method="maps")
+    facts, heads = result.data["sites"][site], trace.heads(site)
+    places = range(causal, heads.shape[1])
+    for head in range(len(heads)):
+        own = sum(float(heads[head, place, place]) for place in places) / len(places)
+        assert facts["own"][head] == pytest.approx(own, abs=1e-5)
+    equal = [1 / (place + 1 if causal else heads.shape[2]) for place in places]
+    assert facts["own_if_equal"] == pytest.approx(sum(equal) / len(places), abs=1e-6)
+    by_head = next(panel for panel in result.panels if panel.name == "Weight on the own token, of each head")
+    assert by_head.values[by_head.rows.index(site)] == facts["own"]
+    assert "of its weight on the own token" in result.statements[-1]
+
+
+def test_a_map_of_another_side_has_no_own_token():
+    model, text, target = made("transformer")
+    result = explain(model, text, target, method="maps", sites="decoder.*.cross")
+    assert all("own" not in facts for facts in result.data["sites"].values())
+    assert not any("own token" in line for line in result.statements)
+
+
 def test_gradients_by_weights_are_right():
     """∂score/∂A by a small change of one weight, through the context that it mixes."""
     from regard.core import taps

@@ -223,3 +223,21 @@ def test_the_order_of_a_run_follows_from_its_seed(classified: dict[str, Any], tm
     ]
     one, two = (store.load_model(out).model.state_dict() for out in outs)
     assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_a_share_of_a_parallel_text_is_held_out_by_sentence(tmp_path: Path) -> None:
+    """A sentence with several translations is wholly on one side, in the vocabulary, the pairs and the references."""
+    rows = [f"word{number % 40} sleeps\tmot{number % 40} dort {number}" for number in range(120)]
+    (tmp_path / "pairs.tsv").write_text("\n".join(rows) + "\n")
+    data = {"train": {"tsv": str(tmp_path / "pairs.tsv")}, "validation_share": 0.25}
+    made = recipe("translation", {**data, "tokenizer": {"kind": "space", "vocab_size": 500}}, model={"size": "tiny"})
+    said: list[str] = []
+    job = Job(made, None)
+    job.prepare(tmp_path, said.append)
+    counts = [int(line.split()[1]) for line in said if "pairs:" in line]
+    material = job.setup.material()
+    assert sum(counts) == 120
+    assert counts[1] == len(material["inputs"]) == 3 * len(set(material["inputs"]))
+    assert job.setup.validates
+    with pytest.raises(ConfigError, match="either validation or validation_share"):
+        recipe("translation", {**data, "validation": data["train"]})

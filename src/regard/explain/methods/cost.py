@@ -11,7 +11,8 @@ There is one head and there are no projections, which cost n·d² in every kind 
 differences. Each time is the median of repeats that alternate between the layers, so that a busy moment of the machine
 affects all of them. On a CPU torch runs the LSTM in one library call (oneDNN) and the other two step by step, which
 shows. Memory is the largest number of bytes that torch held at one time during a call, by its profiler's record of
-allocations; the input and the weights existed before and are not counted.
+allocations; the input and the weights existed before and are not counted. Beside them stands what time on one machine
+does not show: how many operations must run one after another, and how many lie between two positions (`chains`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from regard.core.errors import UsageError
+from regard.explain.chains import chain_lengths, chain_statement, chain_table, usual_layers
 from regard.views.result import Curves, Result, Table
 
 LOOKS_AT = None
@@ -40,6 +42,7 @@ EXPLICIT, FUSED = "explicit attention", "fused attention"
 _RECURRENT: dict[str, Callable[..., nn.RNNBase]] = {"elman": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 _FIRST = 16
 _MARK = "regard cost "
+_CHAINS = [16, 32, 64, 128]
 _ENOUGH, _MOST_IN_A_ROW = 2e-3, 20
 
 Calls = dict[tuple[str, int], Callable[[], object]]
@@ -78,6 +81,9 @@ def cost(
         for attention in (EXPLICIT, FUSED)
         for recurrent in _RECURRENT
     }
+    chains = {
+        name: [chain_lengths(layer, n, d_model) for n in _CHAINS] for name, layer in usual_layers(d_model).items()
+    }
     what = "forward and backward" if backward else "forward"
     return Result(
         method="cost",
@@ -86,8 +92,9 @@ def cost(
             _curves("Time", "milliseconds", lengths, times, 1e3),
             _curves("Memory", "kilobytes", lengths, memory, 1e-3),
             _table(lengths, times, memory, powers),
+            chain_table(_CHAINS, chains),
         ],
-        statements=_statements(d_model, lengths, powers, crossings, memory),
+        statements=[*_statements(d_model, lengths, powers, crossings, memory), chain_statement(_CHAINS, chains)],
         data={
             "d_model": d_model,
             "lengths": lengths,
@@ -96,6 +103,11 @@ def cost(
             "exponents": powers,
             "predicted_crossing": d_model,
             "measured_crossings": crossings,
+            "chains": {
+                "lengths": _CHAINS,
+                "steps": {name: [longest for longest, _ in ways] for name, ways in chains.items()},
+                "path": {name: [shortest for _, shortest in ways] for name, ways in chains.items()},
+            },
             "backward": backward,
             "threads": threads,
             "repeats": repeats,

@@ -123,7 +123,8 @@ class CaptioningJob(Setup):
         inputs: list[Any] = images.rows() if isinstance(images, KeptFeatures) else []
         if isinstance(images, PixelRows):
             inputs = [partial(images.opened, name) for name in images.names]
-        return {"inputs": inputs, "references": [[words_only(text) for text in entry.captions] for entry in entries]}
+        references = [[words_only(text) for text in entry.captions] for entry in entries]
+        return {"inputs": inputs, "references": references, "names": [entry.image for entry in entries]}
 
     @cached_property
     def _encoder(self) -> StoredModel | None:

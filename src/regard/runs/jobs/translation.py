@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from regard.core.config import Config
 from regard.core.errors import ConfigError
@@ -47,11 +47,18 @@ class PairTokenizer(TokenizerConfig):
 class TranslationData(Config):
     train: PairFiles
     validation: PairFiles | None = None
+    validation_share: float = Field(0.0, ge=0, lt=1, description="or this share of train, by whole source sentences")
     tokenizer: PairTokenizer = PairTokenizer()
     max_tokens: int = Field(256, gt=0, description="longer pairs are left out of training")
     merge_dropout: float = Field(
         0.0, ge=0, le=1, description="BPE-dropout: the share of merges left out in training; 0.1 is usual, 0: none"
     )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.validation is not None and self.validation_share:
+            raise ValueError("give either validation or validation_share")
+        return self
 
 
 class TranslationJob(Setup):
@@ -98,9 +105,9 @@ class TranslationJob(Setup):
         return {"source": lambda: self._texts(0), "target": lambda: self._texts(1)}
 
     def encode(self, folder: Path, say: Say) -> tuple[TokenPairs, TokenPairs | None]:
-        validation = self.data.validation
         train = self._encoded(self.data.train, folder / "train", say)
-        return train, None if validation is None else self._encoded(validation, folder / "validation", say)
+        held_out = self.data.validation or self.data.train
+        return train, self._encoded(held_out, folder / "validation", say) if self.validates else None
 
     def batches(self, examples: TokenPairs, *, shuffle: bool) -> Loader:
         training = self.recipe.training
@@ -143,20 +150,25 @@ class TranslationJob(Setup):
         return self.target_tokenizer.specials.need(names[-1])
 
     def material(self) -> dict[str, Any]:
-        assert self.data.validation is not None
-        pairs = list(self.data.validation.open().pairs())
+        pairs = list(self._open(self.data.validation or self.data.train, held_out=True).pairs())
         return {"inputs": [source for source, _ in pairs], "references": [[target] for _, target in pairs]}
 
     def _texts(self, *sides: int) -> Iterator[str]:
-        for pair in self.data.train.open().pairs():
+        for pair in self._open(self.data.train, held_out=False).pairs():
             yield from (pair[side] for side in sides)
+
+    def _open(self, files: Any, *, held_out: bool) -> ParallelText:
+        """The pairs of these files, or the part of them that is for training or held out."""
+        text: ParallelText = files.open()
+        share = getattr(self.data, "validation_share", 0.0)
+        return text.part(share, held_out=held_out) if share else text
 
     def _encoded(self, files: PairFiles, place: Path, say: Say) -> TokenPairs:
         assert self.tokenizer is not None
         assert self.target_tokenizer is not None
         if not arrays.holds(place, token_pairs.KIND):
             report = Report()
-            pairs = files.open().pairs(report)
+            pairs = self._open(files, held_out=place.name == "validation").pairs(report)
             both = self.tokenizer, self.target_tokenizer
             encode(pairs, *both, place, max_tokens=self.data.max_tokens, report=report)
             say(f"{place.name}: {report.summary()}")

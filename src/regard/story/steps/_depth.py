@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.explain.chains import chain_lengths
 from regard.layers.residual import ORDERS
 from regard.models import config_of, make_model
 from regard.story import Claim, Verdict
@@ -104,15 +105,8 @@ _LAYERS = {"recurrent layer": _recurrent, "self-attention": _attention}
 
 
 def _ways(layer: Any, length: int) -> tuple[int, int]:
-    """The longest and the shortest way in the graph of operations, from the last output to the first word."""
-    words = [torch.randn(_WIDTH, requires_grad=True) for _ in range(length)]
-    start, longest, shortest, now = layer(words, torch.randn(_WIDTH, _WIDTH)).grad_fn, 0, 0, 0
-    front = {start}
-    while front:
-        front, now = {node for each in front for node, _ in each.next_functions if node is not None}, now + 1
-        if any(getattr(node, "variable", None) is words[0] for node in front):
-            longest, shortest = now, shortest or now
-    return longest, shortest
+    weight = torch.randn(_WIDTH, _WIDTH)
+    return chain_lengths(lambda words: [layer(words, weight)], length, _WIDTH)
 
 
 def step_table(found: dict[str, list[tuple[int, int]]]) -> Table:
