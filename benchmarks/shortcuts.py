@@ -86,10 +86,10 @@ def guessed(folder: Path, rounds: int) -> list[str]:
             name: lambda d=draft: [model.generate([text], max_tokens=150, draft=d)[0] for text in BEGINNINGS]
             for name, draft in {"plain": None, "lookup": "lookup"}.items()
         }
-        texts = {name: [str(written) for written in run()] for name, run in ways.items()}
+        tokens = {name: [written.tokens for written in run()] for name, run in ways.items()}
         times = seconds(ways, rounds)
-        speeds = {name: 150 * len(BEGINNINGS) / took for name, took in times.items()}
-        ratio, same = speeds["lookup"] / speeds["plain"], texts["plain"] == texts["lookup"]
+        speeds = {name: sum(map(len, tokens[name])) / took for name, took in times.items()}
+        ratio, same = speeds["lookup"] / speeds["plain"], "yes" if tokens["plain"] == tokens["lookup"] else "no"
         rows.append(f"| {engine} | {speeds['plain']:,.0f} | {speeds['lookup']:,.0f} | {ratio:.2f}× | {same} |")
     return rows
 

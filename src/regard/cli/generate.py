@@ -43,8 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--draft",
         metavar="MODEL",
-        help="guess tokens ahead, faster and with the same result: a smaller model with the same vocabulary, or "
-        "'lookup' for what followed the same words before",
+        help="guess tokens ahead, faster for large models and with the same result: a smaller model with the same "
+        "vocabulary, or 'lookup' for what followed the same words before",
     )
     parser.add_argument("--draft-tokens", type=int, default=5, metavar="N", help="tokens to guess at a time (5)")
     add_engine(parser)
