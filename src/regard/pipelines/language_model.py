@@ -57,9 +57,9 @@ class LanguageModelPipeline(Loaded):
         It has at most `max_tokens` new tokens: as stored with the model, or 100. A temperature, top_k, top_p or min_p
         turns on sampling. `first` is the number of the first prompt, on which sampling depends. `on_text` gets each new
         piece of text while it is generated, for a single prompt. `on_progress` gets the numbers of prompts and tokens
-        done since its last call. `draft` guesses `draft_tokens` tokens at a time, which can make a large model
-        faster and, but for rounding in int8, changes no token: "lookup" guesses what followed the same words before, a loaded smaller model what it would
-        write.
+        done since its last call. `draft` guesses `draft_tokens` tokens at a time, which can make a large model faster
+        and, but for rounding in int8, changes no token: "lookup" guesses what followed the same words before, a loaded
+        smaller model what it would write.
         """
         check_texts(prompts)
         if on_text is not None and len(prompts) != 1:
