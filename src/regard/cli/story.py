@@ -1,6 +1,6 @@
 """Run the lectures: each step trains small models, measures what a lecture says, and shows whether it holds.
 
-regard story                   all steps, in order (offline, under 35 minutes)
+regard story                   all steps, in order (offline, under 25 minutes)
 regard story recurrent         one step, by name or number
 regard story recurrent --full  the same with a model that a recipe has trained, in out/ or in --models FOLDER
 regard story --steps           list them
