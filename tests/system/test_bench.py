@@ -101,6 +101,7 @@ def test_the_number_of_threads_is_set_back(language_model):
     assert torch.get_num_threads() == before
 
 
+@pytest.mark.slow
 def test_progress_counts_runs(language_model):
     code, printed, seen = with_errors_in_a_terminal(["bench", language_model, *QUICK, "--json"], None)
     assert code == 0

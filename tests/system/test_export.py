@@ -106,6 +106,7 @@ def test_a_folder_says_how_to_begin_pad_end_and_search(shape, small, tmp_path):
     assert peer.tokenizer("red </s> cat")["input_ids"].count(3) == 1, "text that spells the end is text"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["post, two vocabularies", "pre, one vocabulary"])
 def test_what_transformers_saves_again_translates_the_same(shape, small, tmp_path):
     """Its Marian leaves the table of positions out of its files, so that nothing may be hidden there."""

@@ -89,6 +89,7 @@ def test_wrong_bits_are_counted(tmp_path):
     assert numbers["wrong_sequences"] == pytest.approx(sum(each.wrong > 0 for each in solved) / 10)
 
 
+@pytest.mark.slow
 def test_the_commands(tmp_path):
     regard.train(recipe(max_steps=1), tmp_path / "run", quiet=True)
     done = run("evaluate", tmp_path / "run", "--data.length", "7", "--json")

@@ -61,6 +61,7 @@ def parser(tmp_path_factory):
     return folder / "out"
 
 
+@pytest.mark.slow
 def test_the_grammar_is_learnt(parser):
     done = run("evaluate", parser)
     numbers = dict(line.split()[:2] for line in done.stdout.splitlines() if line.strip())
@@ -71,6 +72,7 @@ def test_the_grammar_is_learnt(parser):
     assert float(numbers["bracket_f1"]) > 0.8, done.stdout
 
 
+@pytest.mark.slow
 def test_brackets_and_drawn_trees(parser, tmp_path):
     text = "the cat sees the dog .\nthe bird near the dog hears the cat .\n"
     done = run("parse", parser, text=text)

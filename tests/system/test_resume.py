@@ -68,6 +68,7 @@ def check(steady: list, tmp_path: Path, kills: int) -> None:
     assert logs[0] == logs[1], "the log reads as if nothing had happened"
 
 
+@pytest.mark.slow
 def test_three_kills(steady, tmp_path):
     check(steady, tmp_path, 3)
 

@@ -50,6 +50,7 @@ def test_evaluate_takes_it_too(trained, pairs, listed):
     assert "BLEU" in done.stdout
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_refused_in_one_line(trained, pairs, listed, tmp_path):
     words = "shortlist", trained, "--source", pairs / "source", "--out", tmp_path / "x.safetensors"
     (tmp_path / "short").write_text("one line\n")

@@ -32,6 +32,7 @@ def in_a_terminal(*words):
     return printed.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.slow
 def test_labels_do_not_steer_the_terminal(bert, tmp_path, capsys):
     labels = [EVIL + number for number in "012"]
     bert("classes", "classification", labels=labels).save(tmp_path / "m")

@@ -70,6 +70,7 @@ def test_an_unwritable_file_is_one_line(trained):
     assert "No such file" in one_line(run("translate", trained, "--alignments", "/no/such/folder/x", text="cat\n"), 1)
 
 
+@pytest.mark.slow
 def test_alignment_is_the_learnt_reversal(trained, tmp_path):
     model = regard.load(trained)
     found = model.align("one two three red")
@@ -211,6 +212,7 @@ def test_a_model_without_attention_says_so(recipe, tmp_path):
     assert "no attention to look at" in one_line(run("align", tmp_path / "n", "cat dog"), 2)
 
 
+@pytest.mark.slow
 def test_several_models_are_an_ensemble(trained, recipe, tmp_path):
     text = "red cat\none two three\n"
     alone, together = run("translate", trained, text=text), run("translate", trained, trained, text=text)
