@@ -3,9 +3,11 @@
     python benchmarks/mutants.py [--count 200] [--seed 0] [--only decoding] [--out mutants.json]
 
 A mutant changes one operator, comparison, constant or condition. Places are drawn by the seed, shares by folder. Each
-mutant is a copy of the package in a temporary folder; the tests of its folder run against it, up to the first failure.
+mutant is a copy of the package in a temporary folder. Tests run against it up to the first failure: those that execute
+the changed line (one run of all of them with coverage tells which). Mutants that live meet the wider tests at the end.
 A survivor is either equivalent (no input could tell it from the code) or a missing test: the list names each, to be
-judged by hand. Results are added to `--out` as they come, so that a run that was stopped goes on.
+judged by hand. Results are added to `--out` as they come, so that a run that was stopped goes on; what coverage told is
+kept beside it, so delete both after a change of code or tests.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "regard"
-# What is broken, and the tests that should notice.
+# What is broken, and the tests that should notice. Of these, a mutant meets those that execute its line.
 TARGETS = {
     "attention": ["tests/mirror/attention", "tests/conformance/test_attend.py", "tests/conformance/test_positions.py",
                   "tests/mirror/test_canon.py"],
@@ -40,7 +42,19 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And, ast.BitAnd: ast.BitOr,
     ast.BitOr: ast.BitAnd, ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
+# Tests that start processes of their own, which coverage does not follow; a mutant that lives so far meets them too.
+WIDER = {
+    "attention": ["tests/conformance/test_models.py"],
+    "decoding": ["tests/system/test_translate.py"],
+    "training": ["tests/system/test_train.py", "tests/system/test_resume.py", "tests/system/test_processes.py"],
+}
 _SECONDS = 600
+_PYTEST = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not slow"]
+# A mutant can make a loop endless: a single test that takes so many seconds ends the run, and counts as failed.
+_ENDLESS = ["-o", "faulthandler_timeout=60", "-o", "faulthandler_exit_on_timeout=true"]
+
+Reached = dict[str, dict[int, list[str]]]
+"""The tests that execute a line, by file and line number."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +65,10 @@ class Mutant:
     change: str
     source: str
     """The whole file, changed."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.file}:{self.line}  {self.change}"
 
 
 def mutants_of(target: str, path: Path) -> Iterator[Mutant]:
@@ -106,17 +124,56 @@ def _apply(node: ast.AST, kind: str) -> None:
         node.op, node.operand = ast.Not(), inner
 
 
-def noticed(mutant: Mutant) -> bool:
-    """Whether a test fails, or does not end."""
+def reached(kept: Path) -> Reached:
+    """Run all the tests once with coverage, or read what an earlier run told."""
+    if not kept.exists():
+        with tempfile.TemporaryDirectory() as temporary:
+            data = Path(temporary) / "coverage"
+            words = [word for word in _PYTEST if word != "-x"] + ["-n", "2", "--cov=regard", "--cov-context=test"]
+            tests = sorted({test for tests in TARGETS.values() for test in tests})
+            environment = {**os.environ, "COVERAGE_FILE": str(data), "OMP_NUM_THREADS": "1"}
+            subprocess.run([*words, "--cov-report=", *tests], cwd=ROOT, env=environment, check=True)
+            kept.write_text(json.dumps(_contexts(data)))
+    return {
+        file: {int(line): tests for line, tests in lines.items()}
+        for file, lines in json.loads(kept.read_text()).items()
+    }
+
+
+def _contexts(data: Path) -> Reached:
+    from coverage import CoverageData
+
+    measured = CoverageData(str(data))
+    measured.read()
+    return {
+        str(Path(file).relative_to(PACKAGE)): {
+            line: sorted({context.split("|")[0] for context in contexts if context})
+            for line, contexts in measured.contexts_by_lineno(file).items()
+        }
+        for file in measured.measured_files()
+    }
+
+
+def tests_of(mutant: Mutant, told: Reached) -> list[str]:
+    """The tests that execute the mutant's line, those of single files first; for a line that only an import executes,
+    those that visit its file."""
+    lines = told.get(mutant.file, {})
+    first = max((line for line in lines if line <= mutant.line), default=None)  # a statement may take several lines
+    at_line = lines[first] if first is not None else []
+    tests = at_line or {test for tests in lines.values() for test in tests}
+    return sorted(tests, key=lambda test: (not test.startswith("tests/mirror"), test))
+
+
+def noticed(mutant: Mutant, tests: list[str]) -> bool:
+    """Whether one of the tests fails, or does not end."""
     with tempfile.TemporaryDirectory() as temporary:
         shutil.copytree(PACKAGE, Path(temporary) / "regard", ignore=shutil.ignore_patterns("__pycache__"))
         (Path(temporary) / "regard" / mutant.file).write_text(mutant.source)
+        (Path(temporary) / "tests.txt").write_text("\n".join(tests))
         environment = {**os.environ, "PYTHONPATH": temporary, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-        words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
+        words = [*_PYTEST, *_ENDLESS, f"@{temporary}/tests.txt"]
         try:
-            done = subprocess.run(
-                [*words, *TARGETS[mutant.target]], cwd=ROOT, env=environment, capture_output=True, timeout=_SECONDS
-            )
+            done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, timeout=_SECONDS)
         except subprocess.TimeoutExpired:
             return True
         return done.returncode != 0
@@ -142,18 +199,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/mutants.json"))
     arguments = parser.parse_args()
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    results = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
-    known = {(entry["file"], entry["line"], entry["change"]) for entry in results}
-    for number, mutant in enumerate(drawn(arguments.count, arguments.seed, arguments.only), start=1):
-        if (mutant.file, mutant.line, mutant.change) not in known:
-            entry = {key: value for key, value in asdict(mutant).items() if key != "source"}
-            results.append({**entry, "noticed": noticed(mutant)})
-            arguments.out.write_text(json.dumps(results, indent=1, ensure_ascii=False))
-        survivors = [entry for entry in results if not entry["noticed"]]
-        print(f"{number}/{arguments.count}: {len(survivors)} of {len(results)} not noticed", end="\r", flush=True)
+    told = reached(arguments.out.with_suffix(".reached.json"))
+    results = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    mutants = drawn(arguments.count, arguments.seed, arguments.only)
+    for stage in ("near", "wider"):
+        for number, mutant in enumerate(mutants, start=1):
+            result = results.setdefault(mutant.name, {})
+            tests = WIDER.get(mutant.target, []) if stage == "wider" else tests_of(mutant, told)
+            if stage not in result and not result.get("near") and (tests or stage == "near"):
+                result[stage] = noticed(mutant, tests or TARGETS[mutant.target])
+                arguments.out.write_text(json.dumps(results, indent=1, ensure_ascii=False))
+            survivors = [name for name, result in results.items() if not any(result.values())]
+            print(f"{stage} {number}/{len(mutants)}: {len(survivors)} not noticed", end="\r", flush=True)
     print()
-    for entry in (entry for entry in results if not entry["noticed"]):
-        print(f"{entry['file']}:{entry['line']}  {entry['change']}")
+    print("\n".join(survivors))
 
 
 if __name__ == "__main__":

@@ -43,7 +43,8 @@ class Output:
         self.state = state
         """A recurrent model's state after the input, from which a later call can go on."""
         self.penalty = penalty
-        """What the model itself adds to the loss of each row [B] in training; None: nothing."""
+        """What the model itself adds to the loss in training, for each row [B] or each target position [B,T]; None:
+        nothing."""
         self.values = values
         """The return that a policy expects from each step on [B,T]."""
 

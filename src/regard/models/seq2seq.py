@@ -7,14 +7,16 @@
     s̃_t = tanh(W [c_t; s_t; y_{t−1}])        logits = E_t s̃_t
 
 Score, chooser and window come from the attention core, so each row of Luong's table is one option here. The output
-matrix is the target embedding (tied), and Bahdanau's maxout layer is a tanh. Hard attention samples in training and
-learns by REINFORCE: the output's `log_prob` is the log-probability of its choices.
+matrix is the target embedding (tied), and Bahdanau's maxout layer is a tanh.
+
+Hard attention learns as Xu et al. (2015) train it. A share of the sentences (`expected`) attends softly, the others
+sample one source position a step and learn by REINFORCE, weighted by `reward`; `entropy` keeps choices open. Without
+soft sentences a net that begins with random choices has nothing to find the right ones by, and learns to do without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -23,17 +25,20 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention import Attended, Gaussian, Mask, around, attend, make_chooser, make_score, window
+from regard.attention.choosers._sampled import Sampled
 from regard.attention.choosers.hard import MovingBaseline
 from regard.attention.predicted_window import PredictedWindow
 from regard.attention.scores import PreparedKeys
 from regard.core import taps
 from regard.core.config import Config
+from regard.core.contracts import Chooser
 from regard.core.groups import Groups
 from regard.core.output import Output
 from regard.core.state import State
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import TiedOutput, TokenEmbedding
 from regard.layers.recurrent import Recurrent, RecurrentState
+from regard.models._source_memory import PARTS, Memory, choices_of, context_of, times_of
 
 
 class Seq2seqConfig(Config):
@@ -51,6 +56,9 @@ class Seq2seqConfig(Config):
     radius: int = Field(10, gt=0, description="D of local attention")
     diagonal: bool = Field(False, description="local_p: the window of step t starts out at source position t")
     input_feeding: bool = Field(True, description="for luong")
+    reward: float = Field(0.03, ge=0, description="weight of REINFORCE's loss, for the chooser hard")
+    entropy: float = Field(0.002, ge=0, description="weight of the choices' entropy, for the chooser hard")
+    expected: float = Field(0.5, ge=0, le=1, description="share of sentences that attend softly in training, for hard")
     dropout: float = Field(0.2, ge=0, lt=1)
     max_len: int = Field(1024, gt=0, description="the location score has a row for each source position up to here")
 
@@ -63,19 +71,7 @@ SIZES: dict[str, dict[str, int]] = {
 }
 
 
-@dataclass(frozen=True)
-class Memory:
-    """The encoded source: prepared keys and values [B,1,S,·], the mask of real positions, and the lengths [B]."""
-
-    keys: Tensor
-    values: Tensor
-    real: Tensor
-    lengths: Tensor
-
-
 _ALIGNS = taps.Axes("target", "source")
-# The parts of a memory, and the axis along which sources differ in length.
-_MEMORY: dict[str, int | None] = {"keys": 2, "values": 2, "real": 1, "lengths": None}
 
 
 class Seq2seq(nn.Module):
@@ -118,6 +114,7 @@ class Seq2seq(nn.Module):
             self.chooser = make_chooser(config.chooser)
             self.centre = PredictedWindow(hidden, config.radius) if config.reach == "local_p" else None
         self.baseline = MovingBaseline() if config.chooser == "hard" and config.attention != "none" else None
+        self.reward = config.reward
         self.longest: int | None = self.longest_of(config)
         self.site = "align"
         self.coverage_site: str | None = None if config.attention == "none" else self.site
@@ -125,30 +122,40 @@ class Seq2seq(nn.Module):
     def forward(
         self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], target: Int[Tensor, "B T"]
     ) -> Output:
-        """States before the output layer, logits of the next token, and log p [B,T] of each sampled attention choice
-        (hard attention in training)."""
-        hidden, log_prob = self._states(source, source_mask, target)
-        return Output(hidden, lambda: self.output(hidden), log_prob=log_prob)
-
-    def _states(self, source: Tensor, source_mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor | None]:
+        """States before the output layer, and logits of the next token. Hard attention in training: also log p [B,T] of
+        each sampled choice, and a penalty [B,T] for choices that are too sure."""
         memory, state = self.encode(source, source_mask)
+        chooser = self._training_chooser(len(target), target.device)
+        hidden, log_prob, entropy = self._states(target, memory, state, chooser)
+        penalty = None if entropy is None else -self.config.entropy * entropy
+        return Output(hidden, lambda: self.output(hidden), log_prob=log_prob, penalty=penalty)
+
+    def _training_chooser(self, batch: int, device: torch.device) -> Sampled | None:
+        """Hard attention in training; None: the model's own chooser."""
+        if self.baseline is None or not self.training:
+            return None
+        return Sampled(torch.rand(batch, device=device) < self.config.expected)
+
+    def _states(
+        self, target: Tensor, memory: Memory, state: RecurrentState, chooser: Sampled | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """States before the output layer [B,T,D]; of sampled choices also log p and the entropy [B,T]."""
         x = taps.point("decoder.input", self.dropout(self.target_embedding(target)), "prefix")
         if self.config.attention == "luong" and not self.config.input_feeding:
             # Only the recurrent state feeds step t+1, so attention and output run over all steps at once.
             states, _ = self.decoder(x, state=state)
-            attended = self._look(states, memory, start=0)
+            attended = self._look(states, memory, start=0, chooser=chooser)
             out = taps.point("decoder.states", self._combine(attended.context[:, 0], states, x), "prefix")
-            return out, None if attended.log_prob is None else attended.log_prob[:, 0]
+            return out, *((part[:, 0] for part in choices_of(attended, chooser)) if chooser else (None, None))
         outputs, chosen, fed = [], [], self._nothing_fed(memory)
         for t, x_t in enumerate(x.unbind(1)):
-            out, state, attended_t = self._advance(x_t, state, fed, memory, t)
+            out, state, attended_t = self._advance(x_t, state, fed, memory, t, chooser=chooser)
             outputs.append(out)
             fed = out
-            if attended_t is not None and attended_t.log_prob is not None:
-                chosen.append(attended_t.log_prob[:, 0, 0])
-        return taps.point("decoder.states", torch.stack(outputs, 1), "prefix"), torch.stack(
-            chosen, 1
-        ) if chosen else None
+            if attended_t is not None and chooser is not None:
+                chosen.append([part[:, 0, 0] for part in choices_of(attended_t, chooser)])
+        out = taps.point("decoder.states", torch.stack(outputs, 1), "prefix")
+        return out, *((torch.stack(parts, 1) for parts in zip(*chosen, strict=True)) if chosen else (None, None))
 
     def encode(self, source: Tensor, real: Tensor) -> tuple[Memory, RecurrentState]:
         """The memory, and the decoder's first state from the encoder's last."""
@@ -180,7 +187,7 @@ class Seq2seq(nn.Module):
 
     def read(self, inputs: Mapping[str, Tensor], state: State, sources_R: Tensor) -> None:
         memory, first = self.encode(inputs["source"], inputs["source_mask"])
-        for name, dim in _MEMORY.items():
+        for name, dim in PARTS.items():
             alike = self.config.attention == "none" and dim == 2  # one context, whatever the source's length
             state.put_sources(f"memory.{name}", sources_R, getattr(memory, name), dim=None if alike else dim)
         for name, part in first.items():
@@ -191,7 +198,7 @@ class Seq2seq(nn.Module):
     ) -> Float[Tensor, "N V"]:
         rows = state.rows(paths_N, counts_N, tokens_NT.shape[1])
         groups = rows.groups
-        memory = Memory(*(rows.of_sources(f"memory.{name}") for name in _MEMORY))
+        memory = Memory(*(rows.of_sources(f"memory.{name}") for name in PARTS))
         numbers_N = groups.places_N // groups.width  # the index of each row's source in the memory
         recurrent = {
             name: rows.get(f"decoder.{name}", rows.of_sources(f"first.{name}")[numbers_N])
@@ -222,6 +229,7 @@ class Seq2seq(nn.Module):
         memory: Memory,
         t: int | Tensor,
         groups: Groups | None = None,
+        chooser: Chooser | None = None,
     ) -> tuple[Tensor, RecurrentState, Attended | None]:
         """One step: from y_{t−1} and s_{t−1} to s̃_t and s_t. With `groups`, several rows read from one memory."""
         config = self.config
@@ -231,17 +239,23 @@ class Seq2seq(nn.Module):
             out, state = self.decoder.step(torch.cat([x, context], -1), state)
             return self._combine(context, out, x), state, None
         if config.attention == "bahdanau":
-            attended = self._look(state["hidden"][:, -1:], memory, start=t, groups=groups)
-            context = _context(attended, groups)
+            attended = self._look(state["hidden"][:, -1:], memory, start=t, groups=groups, chooser=chooser)
+            context = context_of(attended, groups)
             out, state = self.decoder.step(torch.cat([x, context], -1), state)
         else:
             out, state = self.decoder.step(torch.cat([x, fed], -1) if config.input_feeding else x, state)
-            attended = self._look(out.unsqueeze(1), memory, start=t, groups=groups)
-            context = _context(attended, groups)
+            attended = self._look(out.unsqueeze(1), memory, start=t, groups=groups, chooser=chooser)
+            context = context_of(attended, groups)
         return self._combine(context, out, x), state, attended
 
     def _look(
-        self, query: Float[Tensor, "B Q E"], memory: Memory, *, start: int | Tensor, groups: Groups | None = None
+        self,
+        query: Float[Tensor, "B Q E"],
+        memory: Memory,
+        *,
+        start: int | Tensor,
+        groups: Groups | None = None,
+        chooser: Chooser | None = None,
     ) -> Attended:
         config, mask, gain = self.config, Mask(keys=memory.real), None
         n_queries = query.shape[1]
@@ -251,19 +265,18 @@ class Seq2seq(nn.Module):
         if config.reach == "local_m" and isinstance(start, int) and groups is None:
             mask = mask & window(config.radius, start=start)
         elif config.reach == "local_m":
-            mask = mask & around(_times(start, n_queries, query, groups).to(query.dtype), config.radius)
+            mask = mask & around(times_of(start, n_queries, query, groups).to(query.dtype), config.radius)
         if self.centre is not None:
-            times = _times(start, n_queries, query, groups) if config.diagonal else None
+            times = times_of(start, n_queries, query, groups) if config.diagonal else None
             predicted: tuple[Mask, Gaussian] = self.centre(query, memory.lengths, times)
             mask, gain = mask & predicted[0], predicted[1]
-        score, chooser = PreparedKeys(self.score), self.chooser
         return attend(
             query,
             memory.keys,
             memory.values,
-            score=score,
+            score=PreparedKeys(self.score),
             mask=mask,
-            chooser=chooser,
+            chooser=chooser or self.chooser,
             gain=gain,
             site=self.site,
             axes=_ALIGNS,
@@ -274,18 +287,3 @@ class Seq2seq(nn.Module):
 
     def _nothing_fed(self, memory: Memory) -> Tensor:
         return memory.values.new_zeros(len(memory.real), self.config.d_embedding)
-
-
-def _context(attended: Attended, groups: Groups | None) -> Float[Tensor, "N E"]:
-    """The context of each row's single query."""
-    context = attended.context if groups is None else groups.apart(attended.context)
-    return context[:, 0, 0]
-
-
-def _times(start: int | Tensor, n_queries: int, query: Tensor, groups: Groups | None) -> Tensor:
-    """The step of each query [B,1,Q]; with `groups`, of each source's queries."""
-    steps_Q = torch.arange(n_queries, device=query.device)
-    if groups is None:
-        return (start + steps_Q).expand(len(query), 1, -1) if isinstance(start, int) else start[:, None, None] + steps_Q
-    starts_N = torch.full_like(groups.places_N, start) if isinstance(start, int) else start
-    return groups.together((starts_N[:, None, None] + steps_Q)[..., None])[..., 0]

@@ -70,7 +70,7 @@ class Translation(Task):
         and, if choices were sampled, the REINFORCE loss with log p of the target as reward."""
         output = self.run(model, batch)
         hidden, labels = _real(output, batch)
-        extra = None if output.penalty is None else output.penalty.sum()
+        extra = None if output.penalty is None else _total(output.penalty, batch)
         if output.log_prob is None:
             return hidden, labels, extra
         weight, bias = matrix(model.output)
@@ -90,6 +90,11 @@ class Translation(Task):
     def summary(self, measured: Measured) -> dict[str, float]:
         means = measured.means()
         return {**means, "perplexity": perplexity(means["loss"])}
+
+
+def _total(penalty: Tensor, batch: Batch) -> Tensor:
+    """The sum over the rows, or over the real target tokens."""
+    return penalty.sum() if penalty.dim() == 1 else penalty[batch["target_mask"][:, 1:]].sum()
 
 
 def _real(output: Output, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -5,6 +5,7 @@ import torch
 
 import regard
 from regard.attention import make_chooser
+from regard.attention.choosers._sampled import Sampled
 from regard.attention.choosers.hard import Hard, MovingBaseline
 
 
@@ -119,3 +120,27 @@ def test_the_baseline_lowers_the_variance_without_moving_the_mean():
     exact = torch.softmax(scores, -1)[0] * (rewards - 10.25)
     torch.testing.assert_close(reduced.mean(0), exact.detach(), atol=0.05, rtol=0)
     assert reduced.var(0).sum() < plain.var(0).sum() / 100
+
+
+def test_a_share_of_rows_attends_softly_and_the_others_sample():
+    scores, soft = torch.randn(6, 1, 2, 5), torch.tensor([True, False, True, False, False, True])
+    chooser = Sampled(soft)
+    weights = chooser(scores)
+    torch.testing.assert_close(weights[soft], torch.softmax(scores[soft], -1))
+    assert (weights[~soft].amax(-1) == 1).all()
+    torch.testing.assert_close(chooser.entropy, torch.distributions.Categorical(logits=scores).entropy())
+    log_prob = chooser.log_prob(scores, weights)
+    assert (log_prob[soft] == 0).all()
+    torch.testing.assert_close(log_prob[~soft], (scores.log_softmax(-1) * weights).sum(-1)[~soft])
+
+
+def test_a_masked_key_leaves_the_entropy_and_its_gradient_finite():
+    query, keys = torch.randn(2, 1, 3, 4, requires_grad=True), torch.randn(2, 1, 5, 4)
+    allowed = torch.tensor([True, True, False, True, False])
+    chooser = Sampled(torch.tensor([True, False]))
+    regard.attend(query, keys, keys, score="dot", chooser=chooser, mask=allowed)
+    alone = torch.distributions.Categorical(logits=(query @ keys.mT)[..., allowed]).entropy()
+    torch.testing.assert_close(chooser.entropy, alone)
+    chooser.entropy.sum().backward()
+    assert query.grad.isfinite().all()
+    assert query.grad.abs().sum() > 0

@@ -14,6 +14,9 @@ from torch import Tensor
 
 from regard.attention.choosers.hard import Hard
 
+_LOWEST = -80.0
+"""Below it, exp is 0 in float32: a key without a share adds nothing to the entropy, and no NaN to its gradient."""
+
 
 class Sampled:
     fused = False
@@ -24,8 +27,9 @@ class Sampled:
         self.entropy: Tensor | None = None
 
     def __call__(self, scores: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H Q K"]:
-        shares = torch.softmax(scores, dim=-1)
-        self.entropy = torch.special.entr(shares).sum(-1)
+        logs = torch.log_softmax(scores, dim=-1)
+        shares = logs.exp()
+        self.entropy = -(shares * logs.clamp(min=_LOWEST)).sum(-1)
         return torch.where(self.expected_B[:, None, None, None], shares, self._hard(scores))
 
     def log_prob(self, scores: Float[Tensor, "B H Q K"], weights: Tensor) -> Float[Tensor, "B H Q"]:
