@@ -49,7 +49,44 @@ LR_SCALES = {"general": {"score": 0.02}, "local_p": {"centre": 0.1}}
 
 NOTES = """Weights of `local_p` are multiplied by a Gaussian after the softmax, as Luong has it, and do not sum to 1:
 the largest weight and the entropy cannot be compared with those of the others. A `diagonal` window starts out at source
-position t in step t."""
+position t in step t. Hard attention takes one position at run time, so its largest weight is 1."""
+
+TRIALS = """## What held some variants back
+
+Trials with this model, 600 updates, one seed; greedy BLEU of 500 validation lines.
+
+| variant | what was changed | BLEU | largest weight | entropy (bits) |
+|---|---|---|---|---|
+| general-global | one learning rate for all | 7.1 | 0.99 | 0.03 |
+| general-global | score 0.02 | 17.0 | 0.57 | 1.84 |
+| general-global-sparsemax | score 0.02 | 13.9 | 0.80 | 0.61 |
+| general-local_m | score 0.02 | 16.7 | 0.62 | 1.59 |
+| general-local_p | centre 0.02 | 6.0 | 0.37 | 0.63 |
+| general-local_p | score 0.02 | 7.3 | 0.21 | 1.02 |
+| general-local_p | score 0.02, centre 0.02 | 7.4 | 0.26 | 1.86 |
+| general-local_p, radius 40 | score 0.02, centre 0.02 | 16.8 | 0.55 | 1.72 |
+| general-local_p, diagonal | score 0.02, centre 0.1 | 13.6 | 0.52 | 1.52 |
+| additive-global | score 0.02 | 12.9 | 0.20 | 3.74 |
+| general-global-hard | score 0.02, every choice sampled, REINFORCE's weight 1 | 2.9 | 1.00 | 0.00 |
+| general-global-hard | half of the sentences soft, weight 1 | 4.6 | 1.00 | 0.00 |
+| general-global-hard | the same, weight 0.3 | 6.3 | 1.00 | 0.00 |
+| general-global-hard | the same, weight 0.1 | 9.4 | 1.00 | 0.00 |
+| general-global-hard | the same, weight 0.03 (the default) | 18.0 | 1.00 | 0.00 |
+| general-global-hard | the same, weight 0.01 | 17.8 | 1.00 | 0.00 |
+| general-global-hard | the same, weight 0.03, without the entropy's term | 14.6 | 1.00 | 0.00 |
+
+- **The scale of the scores.** Adam moves every weight of the matrix of `general` by the whole learning rate, and a
+  score sums over all of them. Within some updates attention is all but one-hot. A slower matrix more than doubles BLEU,
+  and sparsemax, whose gradient vanishes outside its support, works too.
+- **local-p.** The arithmetic is right: with a wide Gaussian (radius 40) it equals global attention. With Luong's radius
+  of 10 all windows start out in the middle of the source, whichever word is due. Attention is then of little use, the
+  model learns to do without it, and the centre drifts to one end; slowing the centre down does not help. With windows
+  that start out on the diagonal (`diagonal: true`) BLEU is nearly twice as high after 600 updates.
+- **Hard attention.** The reward of a choice is log p of its word, and says little about the choice while the rest of
+  the net is still learning. With a full weight this noise moves the scores faster than anything else, to choices that
+  are sure and wrong. With half of the sentences soft, as Xu et al. have it, and a small weight, hard attention is as
+  good as soft at the same budget, though it looks at one word at a time.
+"""
 
 
 def recipe(data: Path, options: dict[str, Any], updates: int, seed: int = 1) -> dict[str, Any]:
@@ -124,7 +161,8 @@ def main() -> None:
             lines.append(f"| {name} | {scores} | {largest:.2f} | {entropy:.2f} | {rows[0]['updates']} |")
     lines = [line.replace("nan", "–") for line in lines]
     head = "# Alignment scores\n\n" + __doc__.strip() + "\n\n" + NOTES + "\n\n"
-    (Path(__file__).parents[1] / "docs" / "alignment_scores.md").write_text(head + "\n".join(lines) + "\n")
+    page = Path(__file__).parents[1] / "docs" / "alignment_scores.md"
+    page.write_text(head + "\n".join(lines) + "\n\n" + TRIALS)
 
 
 if __name__ == "__main__":

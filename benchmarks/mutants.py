@@ -155,12 +155,15 @@ def _contexts(data: Path) -> Reached:
 
 
 def tests_of(mutant: Mutant, told: Reached) -> list[str]:
-    """The tests that execute the mutant's line, those of single files first; for a line that only an import executes,
-    those that visit its file."""
-    lines = told.get(mutant.file, {})
+    """The tests of the mutant's target that execute its line; for a line that only an import executes, those that visit
+    its file; all where there are none. Those of single files come first."""
+    own = tuple(TARGETS[mutant.target])
+    lines = {
+        line: [test for test in tests if test.startswith(own)] for line, tests in told.get(mutant.file, {}).items()
+    }
     first = max((line for line in lines if line <= mutant.line), default=None)  # a statement may take several lines
     at_line = lines[first] if first is not None else []
-    tests = at_line or {test for tests in lines.values() for test in tests}
+    tests = at_line or {test for tests in lines.values() for test in tests} or own
     return sorted(tests, key=lambda test: (not test.startswith("tests/mirror"), test))
 
 
@@ -206,8 +209,8 @@ def main() -> None:
         for number, mutant in enumerate(mutants, start=1):
             result = results.setdefault(mutant.name, {})
             tests = WIDER.get(mutant.target, []) if stage == "wider" else tests_of(mutant, told)
-            if stage not in result and not result.get("near") and (tests or stage == "near"):
-                result[stage] = noticed(mutant, tests or TARGETS[mutant.target])
+            if tests and stage not in result and not result.get("near"):
+                result[stage] = noticed(mutant, tests)
                 arguments.out.write_text(json.dumps(results, indent=1, ensure_ascii=False))
             survivors = [name for name, result in results.items() if not any(result.values())]
             print(f"{stage} {number}/{len(mutants)}: {len(survivors)} not noticed", end="\r", flush=True)
