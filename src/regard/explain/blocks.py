@@ -106,7 +106,7 @@ class Stack:
         names = [name for name in states if name.split(".")[0] == stack and name.split(".")[-1].isdigit()]
         if layer not in names:
             return None
-        names = names[: names.index(layer) + 1]
+        names = names[names.index(inputs) + 1 if inputs in names else 0 : names.index(layer) + 1]
         width, tokens = states[layer].shape[2], states[layer].shape[1]
         if 16 * len(names) * tokens * width * width > _MOST:
             return None

@@ -57,6 +57,15 @@ def test_states_of_a_translator_by_its_source():
     torch.testing.assert_close(attribution.norms, by_loop(trace, layer, "encoder.input"), atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", BLOCKS)
+def test_states_by_those_of_an_earlier_layer(name):
+    model, text, target = made(name)
+    trace = regard.trace(model, text, target)
+    lower, upper = trace.layers("encoder" if trace.layers("encoder") else "decoder")[:2]
+    wanted = by_loop(trace, upper, lower)
+    torch.testing.assert_close(attributed(trace, upper, inputs=lower).norms, wanted, atol=1e-6, rtol=1e-5)
+
+
 def test_a_longer_row_beside_it_changes_nothing():
     model, text, _ = made("bert-classes")
     together, alone = regard.trace(model, [text, f"{text} {text}"]), regard.trace(model, text)
