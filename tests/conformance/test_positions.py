@@ -9,6 +9,7 @@ from regard.attention import causal, positions, window
 from regard.attention.causal_positions import step_positions
 from regard.attention.heads import MultiHead
 from regard.attention.positions import Position, is_bounded, make_position
+from regard.attention.positions.rotary_yarn import RotaryYarn
 from regard.core import lookup
 from regard.core.errors import LengthError, UsageError
 from regard.core.state import State
@@ -166,3 +167,21 @@ def test_alibi_slopes():
     assert slopes(12)[8:] == [2 ** (-0.5), 2 ** (-1.5), 2 ** (-2.5), 2 ** (-3.5)]
     bias = make_position("alibi", n_heads=8).bias(torch.randn(1, 8, 3, 4), regard.Mask().distance(3, 3))
     assert bias[0, 2].tolist() == [-1.0, -0.5, 0.0]
+
+
+def test_yarn_makes_scores_sharper_by_its_published_factor():
+    """0.1 ln s + 1 on queries and keys each (Peng et al. 2023); nothing without scaling."""
+    for factor, gain in ((1.0, 1.0), (4.0, 1.1386294), (16.0, 1.2772589)):
+        scheme = RotaryYarn(4, factor=factor)
+        x = torch.randn(1, 1, 3, 4)
+        longer = scheme.rotate(x, torch.arange(3)).norm(dim=-1) / x.norm(dim=-1)
+        torch.testing.assert_close(longer, torch.full_like(longer, gain))
+    own = RotaryYarn(4, factor=4.0, gain=2.0).rotate(x, torch.arange(3))
+    torch.testing.assert_close(own.norm(dim=-1), 2 * x.norm(dim=-1))
+
+
+@pytest.mark.parametrize("name", ["relative_t5", "relative_shaw", "learned"])
+def test_tables_begin_small_beside_what_they_are_added_to(name):
+    scheme = make_position(name, d_model=64, d_head=64, n_heads=64, max_len=64)
+    for table in scheme.parameters():
+        assert 0.005 < table.std() < 0.2

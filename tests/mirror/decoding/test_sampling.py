@@ -62,6 +62,13 @@ def test_filters_follow_their_definitions(given_options, seed, ruled_out):
         assert sum(p > 0 for p in got) >= 1
 
 
+def test_the_nucleus_is_full_when_it_has_exactly_top_p():
+    log_probs = torch.tensor([[0.5, 0.25, 0.125, 0.125]], dtype=torch.float64).log()
+    for top_p, size in ((0.25, 1), (0.5, 1), (0.51, 2), (0.75, 2), (0.875, 3), (0.9, 4)):
+        probs, _ = candidates(log_probs, Search(sample=True, top_p=top_p))
+        assert int((probs > 0).sum()) == size, top_p
+
+
 @pytest.mark.parametrize("spread", [0.1, 3.0])
 def test_the_nucleus_of_a_large_vocabulary_may_be_wide_or_narrow(spread):
     log_probs = (spread * torch.randn(2, 2000, dtype=torch.float64)).log_softmax(-1)

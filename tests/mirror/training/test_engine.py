@@ -233,6 +233,21 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_used(make_engine, caps
     assert_equal(weights_of(whole), weights_of(resumed))
 
 
+def test_another_number_of_processes_is_named_when_a_run_resumes(make_engine, monkeypatch):
+    said = []
+    monkeypatch.setattr("regard.training.log.Log.say", lambda log, text: said.append(text))
+    with pytest.raises(Stop):
+        make_engine("a", checkpoint_every=1, validate_every=1, validate=stop_at(3)).run()
+    engine = make_engine("a", max_steps=5)
+    engine.run()
+    assert not any("processes" in text for text in said)
+    _, saved = checkpoint.newest(engine.checkpoints, print)
+    saved.training["generator/1"] = saved.training["generator"].clone()
+    checkpoint.write(engine.checkpoints, 6, saved)
+    make_engine("a", max_steps=7).run()
+    assert "the run had 2 processes and now has 1: it resumes, not bit for bit" in said
+
+
 @pytest.mark.parametrize("function", ["fsync", "rename", "replace"])
 def test_a_full_disk_leaves_the_old_checkpoint(make_engine, monkeypatch, function):
     engine = make_engine("a", max_steps=4, checkpoint_every=1)
