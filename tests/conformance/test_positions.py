@@ -1,5 +1,7 @@
 """What every position scheme must keep, found by folder listing."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -9,6 +11,7 @@ from regard.attention import causal, positions, window
 from regard.attention.causal_positions import step_positions
 from regard.attention.heads import MultiHead
 from regard.attention.positions import Position, is_bounded, make_position
+from regard.attention.positions.rotary_llama3 import RotaryLlama3
 from regard.attention.positions.rotary_yarn import RotaryYarn
 from regard.core import lookup
 from regard.core.errors import LengthError, UsageError
@@ -167,6 +170,25 @@ def test_alibi_slopes():
     assert slopes(12)[8:] == [2 ** (-0.5), 2 ** (-1.5), 2 ** (-2.5), 2 ** (-3.5)]
     bias = make_position("alibi", n_heads=8).bias(torch.randn(1, 8, 3, 4), regard.Mask().distance(3, 3))
     assert bias[0, 2].tolist() == [-1.0, -0.5, 0.0]
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEMES if name.startswith("rotary")])
+def test_rotary_schemes_turn_with_the_published_base(name):
+    """θ_i = N^(−2i/d), N = 10 000, for NTK by 2 that times 2^(d/(d−2)); scaling leaves the fastest pair alone."""
+    scheme = make_position(name, d_model=16, d_head=8, n_heads=2, max_len=64)
+    assert scheme.base == pytest.approx(10_000 * (2 ** (8 / 6) if name == "rotary_ntk" else 1))
+    assert scheme.frequencies()[0] == 1
+
+
+def test_llama3_scales_by_turns_in_the_trained_length():
+    """More than `many` turns: as they are; fewer than `few`: slower by the factor; between them in proportion."""
+    scheme = RotaryLlama3(8, factor=8.0, trained_len=100, few=1.0, many=4.0, base=100.0)
+    plain = [100 ** (-2 * pair / 8) for pair in range(4)]
+    for got, frequency in zip(scheme.frequencies().tolist(), plain, strict=True):
+        turns = 100 * frequency / (2 * math.pi)
+        kept = min(max((turns - 1) / 3, 0), 1)
+        assert got == pytest.approx(frequency * (kept + (1 - kept) / 8))
+    assert [0 < 100 * frequency / (2 * math.pi) - 1 < 3 for frequency in plain] == [False, False, True, False]
 
 
 def test_yarn_makes_scores_sharper_by_its_published_factor():

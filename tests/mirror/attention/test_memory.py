@@ -66,3 +66,20 @@ def test_a_sequence_written_by_shifting_is_read_back_by_content():
         context = read_by_content(memory, Address(words[:, 3:4], torch.full((1, 1), 100.0))).context
     torch.testing.assert_close(context[0, 0], words[:, 3], atol=1e-3, rtol=0)
     assert record.sites == ["memory"]
+
+
+def test_several_heads_erase_one_after_the_other_and_add_together():
+    """M' = M ∏ₕ (1 − wₕ eₕᵀ) + Σₕ wₕ aₕᵀ, a number at a time."""
+    memory, weights = torch.randn(2, 4, 5), torch.softmax(torch.randn(2, 3, 4), -1)
+    erase, add = torch.rand(2, 3, 5), torch.randn(2, 3, 5)
+    written = write(memory, weights, erase, add)
+    for row in range(2):
+        for place in range(4):
+            for feature in range(5):
+                wanted = memory[row, place, feature].clone()
+                for head in range(3):
+                    wanted *= 1 - weights[row, head, place] * erase[row, head, feature]
+                wanted += sum(weights[row, head, place] * add[row, head, feature] for head in range(3))
+                torch.testing.assert_close(written[row, place, feature], wanted)
+    alone = write(memory, weights[:, :1], erase[:, :1], add[:, :1])
+    torch.testing.assert_close(alone, memory * (1 - weights[:, :1].mT * erase[:, :1]) + weights[:, :1].mT * add[:, :1])

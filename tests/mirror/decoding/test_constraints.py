@@ -121,6 +121,14 @@ def test_where_nothing_may_come_the_path_ends(kit, way):
     assert len(model.batches) == 4
 
 
+def test_a_beam_wider_than_there_are_paths_gives_those_that_there_are(kit):
+    """Three tokens without repeats have six orders; a beam of eight has two paths that never lived."""
+    search = Search(beam=8, nbest=8, min_length=5, max_length=9, no_repeat_ngram=1)
+    for row in kit.run(kit.Table(6), kit.sources([2, 3]), search):
+        assert len({tuple(hypothesis.tokens) for hypothesis in row}) == len(row) == 6
+        assert all(hypothesis.score > -INF for hypothesis in row)
+
+
 @ways
 def test_no_repeat_leaves_the_end(kit, way):
     for row in kit.run(kit.Table(6, end=-9.0), kit.sources([2, 3]), Search(**way, max_length=9, no_repeat_ngram=1)):
