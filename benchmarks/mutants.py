@@ -42,12 +42,14 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And, ast.BitAnd: ast.BitOr,
     ast.BitOr: ast.BitAnd, ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
-# Tests that start processes of their own, which coverage does not follow; a mutant that lives so far meets them too.
+# Wider tests, which take minutes: a mutant that lives so far meets them too. Coverage does not follow their processes.
 WIDER = {
-    "attention": ["tests/conformance/test_models.py"],
-    "decoding": ["tests/system/test_translate.py"],
-    "training": ["tests/system/test_train.py", "tests/system/test_resume.py", "tests/system/test_processes.py"],
-}
+    "attention": ["tests/conformance/test_models.py", "tests/conformance/test_checkpoint_models.py",
+                  "tests/mirror/models/test_ntm.py", "tests/parity/test_transformers.py"],
+    "decoding": ["tests/conformance/test_engines.py", "tests/system/test_translate.py"],
+    "training": ["tests/conformance/test_word_vector_models.py", "tests/system/test_train.py",
+                 "tests/system/test_resume.py", "tests/system/test_processes.py"],
+}  # fmt: skip
 _SECONDS = 600
 _PYTEST = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not slow"]
 # A mutant can make a loop endless: a single test that takes so many seconds ends the run, and counts as failed.
