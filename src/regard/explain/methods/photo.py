@@ -60,7 +60,7 @@ def _maps(trace: Trace, look: Look, head: int | None, count: int) -> list[Tensor
 
 
 def _beside(trace: Trace, row: int, head: int | None, most: int) -> list[Photo]:
-    """A panel for each image that the model looked at besides that of its input."""
+    """A panel for each image, other than its input, that the model looked at."""
     panels = []
     for side, other in trace.live().beside.items():
         for look in (look for name in trace.sites for look in trace.looks(name, row) if look.site.keys == side):
@@ -83,7 +83,7 @@ def _over_image(trace: Trace, sites: str, row: int) -> Look:
 
 
 def _peak(word: str, cells: Tensor) -> _Peak:
-    """The cell with the largest weight, and how many of the largest make up half of all."""
+    """The cell with the largest weight, and the smallest number of cells that hold half of the weight."""
     place = int(cells.argmax())
     sums = cells.flatten().sort(descending=True).values.cumsum(0)
     half = int((sums < 0.5 * sums[-1]).sum()) + 1
