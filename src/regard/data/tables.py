@@ -1,4 +1,4 @@
-"""Tables of text: tab-separated without quoting, comma-separated with quoting (.csv), or an object a line (.jsonl).
+"""Tables of text: tab-separated without quoting, comma-separated with quoting (.csv), or one object per line (.jsonl).
 
 They may be compressed. A column is given by its number, counted from 0, or by its name if the first line holds the
 names; in objects, by its name.

@@ -62,13 +62,13 @@ def read_vectors(path: str | Path) -> WordVectors:
         form = vector_format(path)
         if form is not None:
             return check_vectors(path, _read_binary(path) if form == "word2vec_binary" else _read_text(path))
-    with open_bytes(path):  # says if there is no such file
+    with open_bytes(path):  # raises an error if there is no such file
         pass
     raise DataError(f"{path} holds no word vectors", expected="word2vec's text or binary format, or GloVe's text")
 
 
 def write_vectors(path: str | Path, words: Sequence[str], vectors: Array, form: Form) -> None:
-    """Write a file. Numbers in text have the nine digits from which every float32 is read back as it was."""
+    """Write a file. Numbers in text have nine digits, which is enough to read back every float32 exactly."""
     if spaced := [word for word in words if not word or re.search(r"[ \n]", word)]:
         raise DataError("this format cannot hold words with spaces", got=repr(spaced[0]))
     numbers = np.ascontiguousarray(vectors, dtype="<f4")
