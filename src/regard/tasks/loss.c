@@ -1,8 +1,9 @@
-/* The softmax of rows of logits, the loss against labels, and the gradient in the logits' place, in one visit a row.
+/* The softmax of rows of logits, the loss against labels, and the gradient, which overwrites the logits. Each row is
+ * read once.
  *
- * Written stage by stage, the same takes about ten passes over memory that no cache holds. A row's result does not depend
- * on the other rows nor on the number of threads. Numbers are float32, or bfloat16 (the upper half of a float32), for
- * which everything in between is float32.
+ * As separate operations, the same takes about ten passes over memory that no cache holds. A row's result does not depend
+ * on the other rows or on the number of threads. Numbers are float32, or bfloat16 (the upper half of a float32), for
+ * which all intermediate numbers are float32.
  */
 #include "../core/native.h"
 
