@@ -107,7 +107,7 @@ def _lines(path: Path) -> NDArray[np.float64]:
             values.append(float(line))
         except ValueError:
             got = f"{line[:40]!r}"
-            raise DataError(f"line {number} of {path} is no number", got=got, expected="one a line") from None
+            raise DataError(f"line {number} of {path} is no number", got=got, expected="one number per line") from None
         if len(values) > _MOST:
             raise DataError(f"{path} is too long", expected=f"at most {_MOST:,} numbers")
     return np.array(values)

@@ -82,7 +82,7 @@ def _objects(path: Path, columns: Sequence[Column]) -> Iterator[list[str]]:
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"line {number} of {path} is no JSON", got=str(error)[:80]) from None
+            raise DataError(f"line {number} of {path} is not JSON", got=str(error)[:80]) from None
         cells = [entry.get(column) if isinstance(entry, dict) else None for column in columns]
         for column, cell in zip(columns, cells, strict=True):
             if not isinstance(cell, str | int | float):

@@ -56,7 +56,7 @@ def words(trace: Trace, *, row: int = 0, top: int = 10, steps: int = 64) -> Resu
                 for side, kept in chosen.items()
                 if kept
             ),
-            f"{score}; {abs(rest):.1e} of the difference is no word's.".replace("-", "−"),
+            f"{score}; {abs(rest):.1e} of the difference belongs to no word.".replace("-", "−"),
         ],
         {
             "words": labels,
