@@ -10,7 +10,7 @@ lengths across the border of two bands. Then they are cut into batches. Sorting 
 sum, gives far more padding.
 
 **Still random.** Pairs of equal lengths come in random order, the bands differ in each epoch, and the batches are
-shuffled. How often the same pairs meet again depends on how many pairs have the same lengths.
+shuffled. How often the same pairs share a batch again depends on how many pairs have the same lengths.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Loader(Epochs):
         if self._cuts is None:
             return self.pairs
         if self._latest_pairs is None or self._latest_pairs[0] != number:
-            # The plan draws from the dice of the epoch; each side has dice of a row of its own.
+            # The plan uses the dice of the epoch; the sides use those of rows 0 and 1, so that no numbers are shared.
             dice = [Dice(self.seed, number, side) for side in range(2)]
             self._latest_pairs = number, self.pairs.cut(*self._cuts, dice)
         return self._latest_pairs[1]

@@ -70,7 +70,7 @@ def grid_points(shape: Sequence[int]) -> Tensor:
 
 
 def picture(path: Path, size: int) -> Signal:
-    """The middle of an image as a square of `size` pixels a side."""
+    """The middle of an image as a square of `size` pixels per side."""
     image = open_image(path).convert("RGB")
     side = min(image.size)
     left, top = ((length - side) // 2 for length in image.size)

@@ -153,6 +153,6 @@ class FewShotPipeline(Loaded):
         if min(opened.size) < _SMALLEST:
             got = f"{opened.width} × {opened.height} pixels"
             name = str(image) if path else "an image"
-            raise DataError(f"{name} is too small to show anything", got=got, expected=f"{_SMALLEST} a side or more")
+            raise DataError(f"{name} is too small to show anything", got=got, expected=f"{_SMALLEST} per side or more")
         pixels = prepared(opened, form.size, form.channels, form.resizing)
         return form.tensor((with_bright_ink(pixels) if self.stored.extra.get("invert") else pixels)[None].copy())[0]

@@ -10,7 +10,7 @@
 typedef float floats __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef int32_t ints __attribute__((vector_size(4 * LANES)));
 
-/* The largest of the numbers, and their mean; compilers do not vectorise a maximum that could meet a NaN. */
+/* The maximum of the numbers, and their mean. Compilers do not vectorise a maximum of numbers that may be NaN. */
 static void peak_and_mean(const float *row, int64_t count, float *peak, float *mean) {
     floats largest = (floats){0} - INFINITY, sums = (floats){0};
     int64_t v = 0;

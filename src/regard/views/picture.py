@@ -237,7 +237,7 @@ def _grid_height(heads: Heads | None) -> float:
 
 
 def _downsampled(values: torch.Tensor) -> Any:
-    """Reduce to at most 128 points a side, each the largest value that falls on it."""
+    """Reduce to at most 128 points per side, each the largest value that falls on it."""
     size = tuple(min(side, 128) for side in values.shape)
     if size == tuple(values.shape):
         return values.numpy()

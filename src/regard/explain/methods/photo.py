@@ -2,7 +2,7 @@
 
 The weights are those of the last site that looks at the image, the mean of its heads or one head. A Vision Transformer
 has no words: the picture is that of its first token. A model that answers a question has a picture for each look at the
-image; if it also looks at exemplars, these stand beside it, with its looks at them.
+image; if it also looks at exemplars, they are shown beside it in the same way.
 """
 
 from __future__ import annotations
