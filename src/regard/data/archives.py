@@ -59,7 +59,7 @@ class Archive:
         return path
 
     def files(self, names: Iterable[str]) -> list[Path]:
-        """The files on disk from which these names are read; raises an error if one does not exist."""
+        """The files on disk from which these names are read; raises an error if one is missing."""
         if self.is_folder:
             return [self.path(name) for name in names]
         if not self.place.is_file():

@@ -25,7 +25,7 @@ class SentenceSimilarityPipeline(TextEncoder):
     def embed(
         self, texts: Sequence[str], *, rows: int = 32, on_progress: Callable[[int, int], None] | None = None
     ) -> Tensor:
-        """One vector of length 1 per text [N,D]. `on_progress` gets the new numbers of texts and tokens done."""
+        """One vector of length 1 per text [N,D]. `on_progress` gets the texts and tokens done since its last call."""
         every: Tensor | None = None
         how = getattr(self.config, "pooling", None)
         for places, inputs, output in self.outputs(texts, rows=rows):

@@ -1,4 +1,4 @@
-"""`loss.c` for torch tensors: the loss and its gradient in one pass over the logits, if this machine has a compiler."""
+"""`loss.c` for torch tensors: the loss and the gradient of logits, row by row, if this machine has a compiler."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-/* The softmax of rows of logits, the loss against labels, and the gradient, which overwrites the logits. Each row is
- * read once.
+/* The softmax of rows of logits, the loss against labels, and the gradient, which overwrites the logits. One row is
+ * finished before the next begins.
  *
  * As separate operations, the same takes about ten passes over memory that no cache holds. A row's result does not depend
  * on the other rows or on the number of threads. Numbers are float32, or bfloat16 (the upper half of a float32), for

@@ -6,8 +6,8 @@ The logits of real tokens are computed in slices. Each slice is overwritten by t
 its logits, which is at once multiplied into the gradients of the hidden states and of the output matrix. So the whole
 [tokens × vocabulary] matrix never exists; a plain cross-entropy holds three (logits, log-probabilities, gradient).
 
-On a CPU with a C compiler, the step from logits to gradient reads each row once (`loss.c`); otherwise it takes about
-ten passes in torch. The two round differently in the last bits.
+On a CPU with a C compiler, the step from logits to gradient is done row by row (`loss.c`); otherwise it takes about ten
+passes in torch. The two round differently in the last bits.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The names of its tensors are those of PyTorch's ports. The number of blocks and the last width determine the size. If
 there are a thousand classes, they get ImageNet's names. Images are resized (bicubic) so that their shorter side is 8/7
-of the model's, and the middle is cropped, as in the published evaluation of these models.
+of the model's, and the middle is cropped, as these models are evaluated.
 """
 
 from __future__ import annotations
