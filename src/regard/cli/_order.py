@@ -21,7 +21,7 @@ def options_first(parser: argparse.ArgumentParser, words: Sequence[str]) -> list
             texts.append(word)
             continue
         full = name if name in takes else _named(takes, name)[0]
-        if full in several:  # its values have no end that can be known here
+        if full in several:  # the number of its values is not known here
             return [*options, *texts, word, *waiting]
         options.append(word)
         if takes[full] and "=" not in word and waiting:

@@ -9,7 +9,7 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "beam": (int, "hypotheses kept at each step; 1 is greedy"),
     "patience": (
         float,
-        "stop when this times the beam has ended; 1 is faster, the default searches until it is certain",
+        "stop when this many times the beam size have ended; 1 is faster, the default searches until it is certain",
     ),
     "nbest": (int, "number of translations per line"),
     "length_penalty": (float, "0: none, 1: usual"),

@@ -1,6 +1,6 @@
 """Complete an analogy of words: A is to B as C is to …
 
-The best words by 3CosAdd (the cosine with b − a + c) and by 3CosMul (the products of cosines) stand side by side.
+The best words by 3CosAdd (the cosine with b − a + c) and by 3CosMul (the products of cosines) are printed side by side.
 """
 
 from __future__ import annotations

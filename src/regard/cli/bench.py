@@ -1,7 +1,7 @@
 """Measure how fast a model generates on this machine, with every engine.
 
-A table of tokens per second for one input and for several, greedy and with a beam, beside what this machine can do at
-most: weights are read from memory once for each token. Also says which engine `--engine auto` takes here, and why.
+Prints a table of tokens per second for one input and for several, greedy and with a beam, beside the limit of this
+machine: weights are read from memory once for each token. Also says which engine `--engine auto` takes here, and why.
 Inputs are random and lengths fixed, so that all engines do the same work; run nothing else meanwhile.
 """
 

@@ -1,4 +1,4 @@
-"""Draw what a coordinate network has learnt: a picture as a file, or a signal as numbers, one a line.
+"""Draw what a coordinate network has learnt: a picture as a file, or a signal as numbers, one per line.
 
 regard draw MODEL --out picture.png             as large as the picture that it was trained on
 regard draw MODEL --out large.png --size 512    at another resolution

@@ -2,8 +2,8 @@
 
 A translation model: --source and --reference; BLEU and chrF by sacrebleu, with signatures. --moses de adds BLEU of
 lowercased text, split by Moses' tokenizer for German, as many papers report it. A language model: --source alone; its
-perplexity on that text. Any model that was trained here: the
-metrics of its own validation, on the data that its recipe held out or, changed as for `train`, on other data:
+perplexity on that text. Any model that was trained here: its validation metrics, on the held-out data of its recipe.
+The recipe can be changed as for `train`, for example to use other data:
 regard evaluate out/mnist_vit --data.validation_share 0 --data.validation.images F --data.validation.labels G.
 --graded 8: eight of the texts that it generates for that data, from right to wrong, each beside its nearest reference.
 --suite glue: a table over SST-2, CoLA, MRPC, STS-B and RTE, for a model or for a folder with a model for each task.
@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--moses",
         metavar="LANGUAGE",
-        help="also BLEU of lowercased text in Moses' words; the language of the translations, such as de",
+        help="also BLEU of lowercased text that Moses' tokenizer splits; the language of the translations, such as de",
     )
     parser.add_argument(
         "--recipe", metavar="RECIPE.yaml", help="how to validate a model that was stored without a recipe"

@@ -3,7 +3,7 @@
 regard explain MODEL "text" ["target"]                       attention maps in the terminal
 regard explain MODEL "text" --method effective --out x.html  raw beside effective attention, as one page
 regard explain MODEL "text" --out x.trace                    store the whole run, for later: regard explain x.trace
-regard explain MODEL picture.png                             a Vision Transformer, or a captioner: a picture a word
+regard explain MODEL picture.png                             a Vision Transformer, or a captioner: one map per word
 regard explain MODEL image.png --support FOLDER              which labelled images a few-shot model looked at
 regard explain MODEL picture.png "question"                  where it looked for the answer, exemplars beside it
 regard explain --methods                                     all methods with their options

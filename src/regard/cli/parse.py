@@ -1,7 +1,7 @@
 """Parse sentences: their constituents, as brackets or as a drawn tree.
 
-Sentences come from standard input, one per line, with spaces between all words and marks: "Cats sleep ." Prints a line
-of brackets for each; --tree draws it, --out tree.svg writes the picture of the first.
+Sentences come from standard input, one per line, with spaces between words and punctuation: "Cats sleep ." Prints a
+line of brackets for each sentence; --tree draws the trees, --out tree.svg writes a picture of the first.
 """
 
 from __future__ import annotations

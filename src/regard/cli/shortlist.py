@@ -1,7 +1,7 @@
-"""Make a shortlist for a translator: which tokens may come in a translation, by the tokens of its source.
+"""Make a shortlist for a translator: the tokens that a translation may contain, given the tokens of its source.
 
 `regard translate MODEL --shortlist FILE` then computes its output layer for these tokens only, which is faster. A
-translation that needs a token outside of the list comes out differently, so measure it: regard evaluate MODEL
+translation that needs a token outside of the list changes, so measure the effect: regard evaluate MODEL
 --shortlist FILE. The pairs of lines may be those that the model was trained on.
 """
 
@@ -16,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", required=True, metavar="FILE", help="their translations, line by line")
     parser.add_argument("--out", required=True, metavar="FILE", help="the file to write, ending in .safetensors")
     parser.add_argument("--best", type=int, default=50, metavar="N", help="translations of each source token (50)")
-    parser.add_argument("--frequent", type=int, default=200, metavar="N", help="tokens that may always come (200)")
+    parser.add_argument("--frequent", type=int, default=200, metavar="N", help="tokens that are always allowed (200)")
 
 
 def run(arguments: argparse.Namespace) -> int:

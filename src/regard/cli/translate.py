@@ -1,8 +1,8 @@
 """Translate standard input to standard output, line by line.
 
 Prints one line for each input line, in order, as soon as it is ready; an empty line stays empty. With --nbest above 1
-each line gives that many lines: line number, score and translation, separated by tabs. Several models, trained by one
-recipe with unlike seeds, are an ensemble: the mean of their probabilities decides.
+each line gives that many lines: line number, score and translation, separated by tabs. Several models that were trained
+by one recipe with different seeds are an ensemble: they translate by the mean of their probabilities.
 """
 
 from __future__ import annotations

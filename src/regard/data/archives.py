@@ -1,4 +1,4 @@
-"""Files by name: those of a folder, of a zip archive, or of a tar archive without compression.
+"""Files by name: in a folder, in a zip archive, or in a tar archive without compression.
 
 Archives are read in place and never unpacked. The size of a file is checked before it is read; a compressed file may
 be larger than its archive says, so no more than that size is read of it.
@@ -23,7 +23,7 @@ _EXPECTED = "a folder, a zip archive, or a tar archive without compression"
 
 @dataclass(frozen=True)
 class Archive:
-    """`what` and `remedy` are for errors: what its files are, and where their names come from."""
+    """`what` and `remedy` are for error messages: what the files are, and where their names come from."""
 
     place: Path
     what: str = "file"
@@ -59,7 +59,7 @@ class Archive:
         return path
 
     def files(self, names: Iterable[str]) -> list[Path]:
-        """The files on disk that these are read from; all of them exist."""
+        """The files on disk from which these names are read; raises an error if one is missing."""
         if self.is_folder:
             return [self.path(name) for name in names]
         if not self.place.is_file():

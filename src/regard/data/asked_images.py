@@ -4,8 +4,8 @@ A row is an image with all its questions, so that a model reads each image once:
 
     pixel_values [B,C,H,W]        input_ids, attention_mask [B,N,T]        labels, numbers [B,N]
 
-`labels` are −100, and no token is real, where an image has fewer than N questions. `numbers` are those of the
-questions in the file. Pixels are decoded once and kept as bytes in a memory-mapped file.
+If an image has fewer than N questions, the others have the label −100 and no real tokens. `numbers` are the numbers of
+the questions in the file. Pixels are decoded once and kept as bytes in a memory-mapped file.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class AskedImages:
         return sum(len(self.labels[row]) for row in self.rows.tolist())
 
     def split(self, count: int, dice: Dice) -> tuple[AskedImages, AskedImages]:
-        """Split off `count` random images with their questions: return the others, and those."""
+        """Split off `count` random images with their questions: return the other images, then these."""
         if not 0 < count < len(self):
             raise DataError("too few images to hold some out", got=len(self), expected=f"more than {count}")
         order = dice.order(len(self))

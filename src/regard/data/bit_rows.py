@@ -48,7 +48,7 @@ class BitRows:
 
 
 def padded(rows: Sequence[Steps]) -> dict[str, Tensor]:
-    """`bits` [B,T,I], `targets` [B,T,O] and `asked` [B,T]; what stands after a row's end is zero and not asked."""
+    """`bits` [B,T,I], `targets` [B,T,O] and `asked` [B,T]; after a row's end, all of them are zero."""
     longest = max(len(steps.asked) for steps in rows)
     filled = []
     for name in ("inputs", "targets", "asked"):

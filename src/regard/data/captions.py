@@ -1,9 +1,10 @@
-"""Captions of images: several sentences about each.
+"""Captions of images: several sentences about each image.
 
     JSON lines       {"image": "1.jpg", "split": "train", "captions": ["A dog runs .", …]}; `split` may be left out
-    columns          1.jpg<TAB>A dog runs .        or 1.jpg#0<TAB>…, as Flickr8k has it: one line a caption
+    columns          1.jpg<TAB>A dog runs .        or 1.jpg#0<TAB>…, as Flickr8k has it: one caption per line
 
-Captions are compared, and by default learnt, as lower-case words without punctuation, as published scores are.
+Captions are compared as lower-case words without punctuation, as for published scores. By default they are also learnt
+in this form.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class CaptionRows:
 
     @cached_property
     def images(self) -> ImageTensors:
-        """What the model sees; features are computed here, if nobody has done so before."""
+        """What the model sees; features are computed here if they do not exist yet."""
         return self._see()
 
     def tensors(self, rows: Sequence[int], versions: Sequence[int] | None = None) -> dict[str, Tensor]:

@@ -39,7 +39,7 @@ class ClassImages:
         return len(self.names)
 
     def split(self, count: int, dice: Dice) -> tuple[ClassImages, ClassImages]:
-        """All but `count` classes, and these."""
+        """Split off `count` random classes: return the other classes, then these."""
         if not 0 < count < len(self):
             expected = f"fewer than the {len(self)} classes"
             raise DataError("too many classes are held out", got=count, expected=expected)

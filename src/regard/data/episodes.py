@@ -1,8 +1,7 @@
 """Episodes of few-shot classification: N classes (ways), K labelled images of each (shots), and images to classify.
 
-An episode depends on the seed, the split and its own number, and on nothing else: its classes and the numbers 0 … N−1
-that they go by in it, its images, and their order. With `rotations` a class turned by 90°, 180° and 270° gives three
-more classes (Santoro et al. 2016).
+An episode (its classes, their labels 0 … N−1, its images and their order) depends only on the seed, the split and its
+own number. With `rotations` a class turned by 90°, 180° and 270° gives three more classes (Santoro et al. 2016).
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class Episodes(Epochs):
         kinds = dice.order(self.turns * len(self.source))[:ways]
         each = [self._examples(int(kind), shots + -(-queries // ways), dice) for kind in kinds]
         known = dice.order(ways * shots)
-        # Each class is asked for equally often, or nearly so; which are asked for once more is drawn.
+        # All classes have the same number of queries, or some have one more; which ones is random.
         asked = np.concatenate([dice.order(ways) for _ in range(-(-queries // ways))])[:queries]
         images = [each[place % ways][place // ways] for place in known.tolist()]
         images += [each[label][shots + turn // ways] for turn, label in enumerate(asked.tolist())]

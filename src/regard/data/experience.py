@@ -1,15 +1,15 @@
-"""Training data that a policy makes by acting: trials in many environments, with advantages.
+"""Training data that a policy produces by acting: trials in many environments, with advantages.
 
     δ_t = r_t + γ V_{t+1} − V_t        A_t = δ_t + γλ A_{t+1}        R_t = A_t + V_t      (Schulman et al. 2016, GAE)
 
 γ is `discount`, λ is `smoothing`; V after the last step is 0. A_t is then scaled to mean 0 and variance 1. Rewards are
-divided by Σ_t γ^t over a trial beforehand: R is then of the size of one step's reward, and learning V does not drown
-the policy in a long trial.
+divided by Σ_t γ^t over a trial beforehand: R is then of the size of one step's reward, and the loss of V does not
+outweigh that of the policy in a long trial.
 
 An epoch is one collection of trials by the policy as it is when the epoch begins, read `passes` times in `parts`
-batches (Schulman et al. 2017, PPO). Environments and choices depend on the seed and on numbers alone, so an epoch that
-is begun again with the same weights is the same. One that is resumed in its middle needs the collection itself, since
-the weights have moved on: `tensors` and `number` go into the checkpoint.
+batches (Schulman et al. 2017, PPO). Environments and choices depend only on the seed and on numbers, so an epoch that
+begins again with the same weights is the same. To resume an epoch in its middle, the collection itself is needed, since
+the weights have changed since: `tensors` and `number` are stored in the checkpoint.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from regard.data.environments import Environment, History, step_features
 from regard.data.environments._environment import Numbers, shares_of
 
 TRAIN, VALIDATION = 0, 1
-_CHOICES = 2  # added to a split: the random numbers that choose actions
+_CHOICES = 2  # added to a split, for the random numbers that choose actions
 _ORDER = 4
 _MOST_NUMBERS = 1 << 23
-"""Numbers that the policy remembers at once: more trials are played one group after another."""
+"""Limit on the numbers that the policy remembers at one time; more trials are played in groups, one after another."""
 
 
 class Policy(Protocol):
@@ -100,7 +100,7 @@ def _play(policy: Policy, environment: Environment, numbers: Ints, seed: int, sp
 
 
 def _chosen(log_probs_BA: Tensor, luck_B: Numbers | None) -> Tensor:
-    """The most likely action, or the one whose part of the line from 0 to 1 the number is in."""
+    """The most likely action, or an action drawn by a number from 0 to 1."""
     if luck_B is None:
         return log_probs_BA.argmax(-1)
     sums = log_probs_BA.double().exp().cumsum(-1)
@@ -108,7 +108,7 @@ def _chosen(log_probs_BA: Tensor, luck_B: Numbers | None) -> Tensor:
 
 
 def advantages(rewards_BT: Tensor, values_BT: Tensor, *, discount: float, smoothing: float) -> Tensor:
-    """A of each step [B,T], as they are."""
+    """A of each step [B,T], not scaled."""
     after_BT = torch.cat([values_BT[:, 1:], torch.zeros_like(values_BT[:, :1])], 1)
     errors_BT = rewards_BT + discount * after_BT - values_BT
     gained_BT, running = torch.empty_like(errors_BT), torch.zeros_like(errors_BT[:, 0])

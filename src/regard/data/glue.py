@@ -1,8 +1,8 @@
 """The tasks of GLUE (Wang et al. 2018): the files and columns of their folders, and their metrics.
 
 A folder has `train.tsv` and `dev.tsv`, compressed (.gz) or not. STS-B may also be the STS benchmark, and MRPC its
-original distribution. These have a test set with labels, which is used for evaluation, and every tenth training pair is
-the dev set (GLUE's own dev set, of as many pairs, is not part of them).
+original distribution. These have a test set with labels, which is used for evaluation. Every tenth training pair is
+then the dev set, since GLUE's own dev set, of the same size, is not part of them.
 """
 
 from __future__ import annotations

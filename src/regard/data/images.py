@@ -121,7 +121,7 @@ def _check_size(image: Image.Image, name: str) -> None:
         raise DataError(
             f"{name} is too large to open",
             got=f"{width} × {height} pixels",
-            expected=f"at most {MOST_PIXELS:,} pixels, {LONGEST_SIDE:,} a side",
+            expected=f"at most {MOST_PIXELS:,} pixels, {LONGEST_SIDE:,} per side",
             remedy="Make it smaller first.",
         )
 

@@ -1,4 +1,4 @@
-"""What a model sees of images: features that were computed once and kept, or pixels that are read each time.
+"""Images as a model reads them: features that were computed once and kept, or pixels that are read each time.
 
     grid      [N,V,P,D] of N images in V versions (as it is; mirrored), P cells of D features, float16, memory-mapped
     pooled    [N,V,D] their means, for models without attention

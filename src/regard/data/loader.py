@@ -10,7 +10,7 @@ lengths across the border of two bands. Then they are cut into batches. Sorting 
 sum, gives far more padding.
 
 **Still random.** Pairs of equal lengths come in random order, the bands differ in each epoch, and the batches are
-shuffled. How often the same pairs meet again depends on how many pairs have the same lengths.
+shuffled. How often the same pairs share a batch again depends on how many pairs have the same lengths.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Loader(Epochs):
     """Batches with `source` ids + eos [B,S], `target` bos + ids + eos [B,T], and a mask of each, True at real tokens.
 
     Every pair is in exactly one batch of an epoch; `batch.rows` gives the pairs. Without `shuffle` the batches are the
-    same in each epoch, in order of length. `cuts`, of sources and of targets, replace the tokens of all rows by others,
-    anew in each epoch (`text.merge_dropout`).
+    same in each epoch, in order of length. `cuts`, one for sources and one for targets, split the texts into other
+    tokens in each epoch (`text.merge_dropout`).
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class Loader(Epochs):
         return Batch({**tensors, "target": target_BT, "target_mask": target_mask_BT}, numbers)
 
     def _pairs(self, number: int) -> TokenPairs:
-        """The pairs as they are cut in an epoch."""
+        """The pairs with the tokens that they have in an epoch."""
         if self._cuts is None:
             return self.pairs
         if self._latest_pairs is None or self._latest_pairs[0] != number:
-            # The plan draws from the dice of the epoch; each side has dice of a row of its own.
+            # The plan uses the dice of the epoch; the sides use those of rows 0 and 1, so that no numbers are shared.
             dice = [Dice(self.seed, number, side) for side in range(2)]
             self._latest_pairs = number, self.pairs.cut(*self._cuts, dice)
         return self._latest_pairs[1]
@@ -122,7 +122,7 @@ def _cut(sources: Ints, targets: Ints, budget: int) -> Ints:
     """The starts of the batches, and the end: a batch takes rows while rows × (longest source + target) fits."""
     starts, total = [0], len(sources)
     while (start := starts[-1]) < total:
-        # Its first row alone allows no more than this.
+        # The length of the first row alone allows no more rows than this.
         most = max(budget // int(sources[start] + targets[start]), 1)
         first = slice(start, start + most)
         longest = np.maximum.accumulate(sources[first]) + np.maximum.accumulate(targets[first])

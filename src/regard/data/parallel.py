@@ -63,10 +63,10 @@ class ParallelText:
         return text
 
     def part(self, share: float, *, held_out: bool) -> ParallelText:
-        """About this share of the text, or the rest of it.
+        """About this share of the text (`held_out`), or the rest of it.
 
-        The words of a source alone decide on which side it is, so all translations of a sentence are on one side, in
-        every run and whatever the order of the file.
+        Only the words of a source decide which part it is in. So all translations of a sentence are in the same part,
+        in every run and whatever the order of the file.
         """
         text = copy(self)
         text._keeps = lambda source: (_place(source) < share) == held_out
@@ -134,9 +134,9 @@ def encode(
 ) -> TokenPairs:
     """Write the pairs as token ids into the folder, replacing its contents, and open it.
 
-    Pairs are skipped if a side has no tokens or more than `max_tokens`, special tokens not counted. With `cut_source`
-    sources are cut after so many tokens instead. Pass the report that `ParallelText.pairs` counts in, so that these are
-    counted there too.
+    Pairs are skipped if a side has no tokens or more than `max_tokens`, special tokens not counted. With `cut_source`,
+    longer sources are cut to this number of tokens instead. Pass the report of `ParallelText.pairs`, so that it counts
+    these pairs too.
     """
     report, stream, seen, kept = Report() if report is None else report, iter(pairs), 0, 0
     with writing(folder, source_tokenizer.vocab_size, target_tokenizer.vocab_size) as write:
@@ -158,7 +158,7 @@ def encode(
 
 
 def _fits(sides: list[list[int]], max_tokens: int | None, report: Report, *, empty: bool) -> bool:
-    """Whether a pair is kept. `sides` are those that are not cut, `empty` tells that the source has no tokens."""
+    """Whether a pair is kept. `sides` are the sides that are not cut; `empty` is True if the source has no tokens."""
     if empty or not all(sides):
         report.empty += 1
     elif max_tokens is not None and max(map(len, sides)) > max_tokens:

@@ -1,4 +1,4 @@
-"""Running text in long passages, in the order of the text: for models that count, or have a loop of their own."""
+"""Running text in long passages, in the order of the text: for models that count, or have their own training loop."""
 
 from __future__ import annotations
 

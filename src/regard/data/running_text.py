@@ -2,7 +2,7 @@
 
 A line end is a character like any other. A text is encoded in pieces of about ten thousand characters. Pieces are cut
 before a space inside a line, where every kind of tokenizer would cut too. If a tokenizer adds a space before each text,
-the piece is given without its own. So the tokens are those of the whole text, and decode to it.
+the piece's own leading space is removed. So the tokens are those of the whole text, and decode to it.
 
 `documents` says where documents end: nowhere, at the end of each file, of each line (sentences of an n-gram model),
 at empty lines, or at headings such as " = Title = " (WikiText).

@@ -1,7 +1,7 @@
 """A signal as points and values: a picture (x, y → colours), or a row of numbers (t → value).
 
     picture    any image file, its middle cut to a square and resized
-    numbers    a text file with a number a line, or a WAV file (16 bits, its channels averaged)
+    numbers    a text file with one number per line, or a WAV file (16 bits, its channels averaged)
     sines      generated: Σ sin 2πft over some frequencies f
 
 Points lie in [0, 1)^d, values in [0, 1]. Training sees every `every`-th point of each axis; the others are held out.
@@ -45,7 +45,7 @@ class Signal:
         return self.values.shape[:-1]
 
     def rows(self, every: int, *, held_out: bool) -> SignalRows:
-        """The points of training, or the others."""
+        """The points for training, or the held-out points."""
         kept = np.zeros(self.shape, dtype=bool)
         kept[tuple(slice(None, None, every) for _ in self.shape)] = True
         chosen = np.flatnonzero(~kept if held_out else kept)
@@ -70,7 +70,7 @@ def grid_points(shape: Sequence[int]) -> Tensor:
 
 
 def picture(path: Path, size: int) -> Signal:
-    """The middle of an image as a square of `size` pixels a side."""
+    """The middle of an image as a square of `size` pixels per side."""
     image = open_image(path).convert("RGB")
     side = min(image.size)
     left, top = ((length - side) // 2 for length in image.size)
@@ -87,7 +87,7 @@ def numbers(path: Path) -> Signal:
 
 
 def sines(frequencies: Sequence[float], size: int) -> Signal:
-    """The sum of sines with these numbers of turns."""
+    """The sum of sines with these frequencies, in cycles over the whole signal."""
     time = np.arange(size) / size
     return _scaled(np.sum([np.sin(2 * math.pi * f * time) for f in frequencies], axis=0))
 
@@ -107,7 +107,7 @@ def _lines(path: Path) -> NDArray[np.float64]:
             values.append(float(line))
         except ValueError:
             got = f"{line[:40]!r}"
-            raise DataError(f"line {number} of {path} is no number", got=got, expected="one a line") from None
+            raise DataError(f"line {number} of {path} is no number", got=got, expected="one number per line") from None
         if len(values) > _MOST:
             raise DataError(f"{path} is too long", expected=f"at most {_MOST:,} numbers")
     return np.array(values)

@@ -1,6 +1,6 @@
 """Running text in parallel streams, for recurrent models that carry their state from batch to batch.
 
-The text is cut into `streams` equal parts, which are read side by side: row r of a batch goes on where row r of the
+The text is cut into `streams` equal parts, which are read in parallel: row r of a batch continues where row r of the
 batch before ended. Tokens that are left over at the end of the text are not read. Every epoch is the same.
 """
 

@@ -1,4 +1,4 @@
-"""Tables of text: tab-separated without quoting, comma-separated with quoting (.csv), or an object a line (.jsonl).
+"""Tables of text: tab-separated without quoting, comma-separated with quoting (.csv), or one object per line (.jsonl).
 
 They may be compressed. A column is given by its number, counted from 0, or by its name if the first line holds the
 names; in objects, by its name.
@@ -82,7 +82,7 @@ def _objects(path: Path, columns: Sequence[Column]) -> Iterator[list[str]]:
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"line {number} of {path} is no JSON", got=str(error)[:80]) from None
+            raise DataError(f"line {number} of {path} is not JSON", got=str(error)[:80]) from None
         cells = [entry.get(column) if isinstance(entry, dict) else None for column in columns]
         for column, cell in zip(columns, cells, strict=True):
             if not isinstance(cell, str | int | float):

@@ -1,4 +1,4 @@
-"""Sentences with a tag for each word: from constituency trees, one a line, whose leaves are (TAG word).
+"""Sentences with a tag for each word: from constituency trees, one per line, whose leaves are (TAG word).
 
 A line may begin with a name and a tab, as CRAFT's do. Traces (-NONE-) are left out. Brackets in words are spelt -LRB-
 and so on, and stay so. Tags have the names of the Penn Treebank.
@@ -56,7 +56,7 @@ def read_tagged(path: Path) -> list[Tagged]:
 class TaggedRows:
     """`input_ids`, `attention_mask` and `labels` [B,T]: the number of the tag at the first piece of each word.
 
-    A tag that is not among `tags` has the number len(tags), which no model gives: it counts as wrong.
+    A tag that is not among `tags` has the number len(tags), which no model predicts: it counts as wrong.
     """
 
     def __init__(

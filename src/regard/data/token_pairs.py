@@ -29,7 +29,7 @@ _OFFSET_TYPE = "<i8"
 Pair = tuple[Sequence[int], Sequence[int]]
 Array = NDArray[np.integer[Any]]
 Cut = Callable[[Array, Array, Dice], tuple[Array, Array]]
-"""Ids and offsets of all rows to other ids of the same texts, and their offsets."""
+"""A function of the ids and offsets of all rows; it returns ids and offsets of the same texts in other tokens."""
 
 
 class TokenPairs:

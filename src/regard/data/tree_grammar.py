@@ -1,8 +1,9 @@
 """Which tokens may come next so that the brackets become a tree over exactly the words of the sentence.
 
-A constituent may open while words are left, at most `_CHAIN` of them before the next word; a word belongs to the
-innermost open one; a constituent closes by its own bracket when it has a part, the outermost one only after the last
-word. Opening also needs room: what must still come (the words, the closing brackets, the end) has to fit the limit.
+A constituent may open while words are left, and at most `_CHAIN` constituents may open before the next word. A word
+belongs to the innermost open constituent. A constituent closes with its own bracket once it has a part; the outermost
+constituent closes only after the last word. A constituent also needs room to open: the words that are left, the closing
+brackets and the end token must fit the limit.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ _CHAIN = 8
 @dataclass(frozen=True)
 class _State:
     open: tuple[int, ...] = ()
-    """The labels that are open, outermost first, by number."""
+    """The labels of the open constituents, by number, outermost first."""
     filled: tuple[bool, ...] = ()
-    """Whether each has a part."""
+    """Whether each open constituent has a part."""
     words: int = 0
     chain: int = 0
     """Constituents that have opened since the last word."""
@@ -32,7 +33,7 @@ class _State:
 
 
 class Brackets:
-    """The tokens of a vocabulary that are brackets, and the one that stands for a word."""
+    """The tokens of a vocabulary that are brackets, and the token that stands for a word."""
 
     def __init__(self, pieces: Sequence[str], eos: int) -> None:
         opens = {piece[1:]: number for number, piece in enumerate(pieces) if piece.startswith("(")}
@@ -47,7 +48,7 @@ class Brackets:
 
 
 class TreeGrammar:
-    """For one sentence of `n_words` words and an output of at most `limit` tokens, its end among them."""
+    """For one sentence of `n_words` words and an output of at most `limit` tokens, the end token included."""
 
     def __init__(self, brackets: Brackets, n_words: int, limit: int) -> None:
         least = n_words + 3
@@ -61,7 +62,7 @@ class TreeGrammar:
         self._known: dict[tuple[int, ...], _State] = {(): _State()}
 
     def __call__(self, tokens: Sequence[int]) -> Tensor:
-        """Which tokens may come after these [V]."""
+        """A mask [V] of the tokens that may follow these tokens."""
         kind, state = self._brackets, self._state(tuple(tokens))
         allowed = torch.zeros(kind.size, dtype=torch.bool)
         if state.done:
@@ -72,7 +73,7 @@ class TreeGrammar:
             allowed[kind.leaf] = True
         if depth and state.filled[-1] and (depth > 1 or not left):
             allowed[kind.closes[state.open[-1]]] = True
-        # A bracket that opens is followed by the words that are left, all brackets that close, and the end.
+        # An opening bracket is followed by the remaining words, all closing brackets and the end token.
         if left and state.chain < _CHAIN and len(tokens) + 1 + left + depth + 1 + 1 <= self._limit:
             allowed[kind.opens] = True
         return allowed

@@ -4,9 +4,9 @@
     words   Cats sleep .
     tokens  (S (NP XX )NP (VP XX )VP XX )S
 
-Tokens follow Vinyals et al. (2015): a bracket that closes says what it closes, and all tags of words are `XX`, since a
-model need not spend its strength on them. Traces (-NONE-), what is left empty without them, function tags (NP-SBJ,
-NP=2) and the outermost TOP, S1 or nameless bracket are taken away. A line may begin with a name and a tab.
+Tokens follow Vinyals et al. (2015): a closing bracket has the label of its constituent, and all tags of words are `XX`,
+since the model need not predict them. Traces (-NONE-), constituents that are empty without them, function tags (NP-SBJ,
+NP=2) and the outermost TOP, S1 or nameless bracket are removed. A line may begin with a name and a tab.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Tree:
 
 
 def parse(line: str, where: str = "the line") -> Tree:
-    """A tree from a line of brackets, as it stands there."""
+    """A tree from a line of brackets, not cleaned."""
     text = line.rpartition("\t")[2].strip()
     root, open_trees = Tree(""), list[Tree]()
     open_trees.append(root)
@@ -93,7 +93,7 @@ def parse(line: str, where: str = "the line") -> Tree:
 
 
 def clean(tree: Tree) -> Tree | None:
-    """Without traces, function tags, what is empty, and an outermost bracket that says nothing; None: nothing stays."""
+    """The tree without traces, function tags, empty constituents and a meaningless root; None if nothing is left."""
     kept = _clean(tree)
     while kept is not None and kept.label in _ROOTS and len(kept.parts) == 1 and kept.parts[0].word is None:
         kept = kept.parts[0]
@@ -113,7 +113,7 @@ def _clean(tree: Tree) -> Tree | None:
 
 
 def read_trees(path: str | Path) -> list[Tree]:
-    """The clean trees of a file (plain, .gz or .xz), one a line."""
+    """The clean trees of a file (plain, .gz or .xz), one per line."""
     trees = []
     for number, line in enumerate(read_lines(path), start=1):
         if line.strip():
@@ -148,8 +148,8 @@ def from_tokens(tokens: Sequence[str], words: Sequence[str]) -> Tree:
 
 
 def spans(tree: Tree, dropped: Sequence[bool] = ()) -> list[tuple[str, int, int]]:
-    """Label, first word and end of every constituent; words that are `dropped` are not counted, and what is left
-    empty without them is left out."""
+    """Label, first word and end of every constituent. Words that are `dropped` are not counted, and constituents that
+    are empty without them are left out."""
     constituents: list[tuple[str, int, int]] = []
     place = count = 0
 

@@ -1,4 +1,4 @@
-"""Numbers of held-out environments, in batches."""
+"""The numbers of held-out environments, in batches."""
 
 from __future__ import annotations
 

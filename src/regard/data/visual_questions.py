@@ -3,8 +3,8 @@
     JSON lines     {"image": "1.jpg", "question": "What is it?", "answer": "a dog"}
     JSON           a list of such objects, or of [question, answer, image], as easy-VQA has it
 
-An image may be a number; a pattern makes its name ("train/images/{}.png"). The images and the file of questions stand
-in one folder or archive.
+An image may be a number; a pattern makes its name ("train/images/{}.png"). The images and the file of questions are in
+one folder or archive.
 """
 
 from __future__ import annotations

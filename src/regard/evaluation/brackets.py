@@ -1,8 +1,8 @@
 """Labelled brackets, counted as evalb does with Collins' settings: precision, recall and their harmonic mean.
 
-Words whose gold tag is punctuation (, . : `` '') are taken out of both trees; brackets that are left empty do not
+Words whose gold tag is punctuation (, . : `` '') are removed from both trees; brackets that are left empty do not
 count, nor does the outermost TOP. ADVP and PRT are the same label. A bracket that occurs twice (a chain of two equal
-labels) must be found twice. Each sentence's counts are added up before they are divided.
+labels) must be predicted twice. The counts of all sentences are added up before they are divided.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class BracketScores:
 
 
 def score(pairs: Iterable[tuple[Tree, Tree]]) -> BracketScores:
-    """Of trees over the same words: (gold, predicted) for each sentence."""
+    """The scores of predicted trees; `pairs` has (gold, predicted) over the same words for each sentence."""
     right = gold = predicted = sentences = perfect = 0
     for wanted, given in pairs:
         dropped = [leaf.label in _PUNCTUATION for leaf in wanted.leaves()]
@@ -41,8 +41,8 @@ def score(pairs: Iterable[tuple[Tree, Tree]]) -> BracketScores:
 
 
 def right_branching(gold: Tree) -> Tree:
-    """The baseline: every word but the last opens a constituent with all that follows, with the labels that are most
-    common there (S outermost, else NP); what is a mark at the end stays outside."""
+    """The baseline: every word but the last opens a constituent that holds all following words, with the most common
+    labels (S for the outermost, else NP); a punctuation mark at the end stays outside."""
     leaves = list(gold.leaves())
     end = leaves.pop() if len(leaves) > 1 and leaves[-1].label in _PUNCTUATION else None
     tree = Tree("NP", leaves[-1:])

@@ -1,7 +1,7 @@
 """Generated texts beside their references, from right to wrong.
 
 Each text is graded by sentence-level chrF (Popović 2015) against the nearest of its references, from 0 to 100. A grade
-compares letters, not meaning: a right sentence in other words has a low one.
+compares letters, not meaning: a right sentence in other words has a low grade.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class SpeedTest:
 
     @property
     def n_runs(self) -> int:
-        """How many runs there are, at most."""
+        """The largest possible number of runs."""
         return len(self.works) * len(NAMES) * self.rounds
 
     def measure(self, on_progress: Callable[[int, int], None] | None = None) -> Speeds:
@@ -238,7 +238,7 @@ def limit_of(work: Work, engine: str, limits: Limits, weights: list[Tensor]) -> 
 
 
 class _Watched:
-    """A model in whose place it stands; notes which weights its steps use."""
+    """Wraps a model, and records the weights that its steps use."""
 
     def __init__(self, model: Decodable) -> None:
         self.model = model

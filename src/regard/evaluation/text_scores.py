@@ -15,8 +15,8 @@ from regard.pipelines import Loaded
 class Scores:
     """BLEU and chrF with the signatures that make them comparable; `exact` is the share of lines that are right.
 
-    `bleu_tokenised` is of words as the files separate them. `bleu_moses` is of lowercased text that Moses' rules cut
-    into words, for the language and by the version that `moses` names; it is None where no language was given.
+    `bleu_tokenised` is BLEU of the words that the files separate. `bleu_moses` is BLEU of lowercased text, split into
+    words by Moses' rules, for the language and version in `moses`; it is None if no language was given.
     """
 
     bleu: float
@@ -40,7 +40,9 @@ def evaluate(
         lowercased_words(moses)  # an error should come before the work
     if len(source) != len(reference):
         raise DataError(
-            "source and reference differ in length", got=f"{len(source)} and {len(reference)} lines", expected="as many"
+            "source and reference differ in length",
+            got=f"{len(source)} and {len(reference)} lines",
+            expected="the same number",
         )
     texts: list[str] = model.translate(source, **search)
     return score(texts, reference, moses=moses), texts

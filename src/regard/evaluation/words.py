@@ -31,7 +31,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class WordRow:
-    """One test: the numbers of questions asked and in all, and its scores; correlations and shares."""
+    """One test: the number of questions asked, the number of all questions, and the scores (correlations or shares)."""
 
     test: str
     asked: int
@@ -57,7 +57,7 @@ def words(model: Any, data: str | Path, *, say: Say = lambda _: None) -> list[Wo
 
 
 def _in_lower_case(space: WordSpace) -> WordSpace:
-    """One word of each that differ only in case: the first."""
+    """The words without those that differ from an earlier word only in case."""
     first = {word.lower(): n for n, word in reversed(list(enumerate(space.words)))}
     numbers = sorted(first.values())
     if len(numbers) == len(space.words):

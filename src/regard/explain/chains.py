@@ -1,8 +1,9 @@
 """Chains of operations between two positions, counted in the graph that autograd records.
 
-What must run one after another is the longest chain from a layer's last output back to its first input: no number of
-processors makes it shorter. The shortest chain between them is how far a signal, or a gradient, must travel between the
-two positions that are furthest apart (Vaswani et al. 2017, table 1: sequential operations, maximum path length).
+The longest chain from a layer's last output back to its first input is the number of operations that must run one after
+another: no number of processors makes it shorter. The shortest chain is how far a signal, or a gradient, must travel
+between the two positions that are furthest apart (Vaswani et al. 2017, table 1: sequential operations, maximum path
+length).
 An operation on a whole matrix counts as one, since its parts can run at the same time.
 """
 
@@ -26,7 +27,7 @@ _CELLS: dict[str, Callable[[int, int], nn.RNNCellBase]] = {"elman": nn.RNNCell, 
 def chain_lengths(layer: Layer, n: int, d_model: int, *, start: int = -1, end: int = 0) -> tuple[int, int]:
     """Operations in the longest and in the shortest chain from the output at `start` to the input at `end`.
 
-    Both are 0 if there is none."""
+    Both are 0 if there is no such chain."""
     with torch.enable_grad():
         words = [torch.randn(d_model, requires_grad=True) for _ in range(n)]
         node = layer(words)[start].grad_fn
@@ -93,9 +94,9 @@ def order(lengths: list[int], ends: tuple[int, int]) -> str:
 def chain_statement(lengths: list[int], chains: dict[str, list[tuple[int, int]]]) -> str:
     """One sentence: which layers need more steps for a longer input, and which do not."""
     first, last = lengths[0], lengths[-1]
-    told = []
+    groups = []
     for kind in dict.fromkeys(order(lengths, (ways[0][0], ways[-1][0])) for ways in chains.values()):
         alike = {name: ways for name, ways in chains.items() if order(lengths, (ways[0][0], ways[-1][0])) == kind}
         counts = ", ".join(f"{name} {ways[0][0]} and {ways[-1][0]}" for name, ways in alike.items())
-        told.append(f"{kind}: {counts}")
-    return f"Operations one after another at n = {first} and n = {last}: {'; '.join(told)}."
+        groups.append(f"{kind}: {counts}")
+    return f"Operations one after another at n = {first} and n = {last}: {'; '.join(groups)}."

@@ -91,8 +91,8 @@ def looked_at(trace: Trace, row: int = 0) -> str:
 
 
 def answered(trace: Trace, row: int = 0) -> list[str]:
-    """The model's answer as a sentence; none for a model without an answer, or if the answer was given. A model that
-    mixes its layers also says how."""
+    """The model's answer in sentences, and how it mixes its layers if it does; an empty list for a model without an
+    answer."""
     shares = (trace.output.get("layers") or [[]] * (row + 1))[row]
     listed = ", ".join(f"{name} {share:.0%}" for name, share in shares)
     return [*_answer(trace, row), *([f"The layers are mixed: {listed}."] if shares else [])]

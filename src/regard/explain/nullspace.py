@@ -123,7 +123,8 @@ def _nested(weights: Tensor, path: Tensor, real: Tensor, ends: Tensor, block: in
 
 
 def _null_vectors(candidates: Tensor) -> tuple[Tensor, Tensor]:
-    """Orthonormal null vectors in the order of the columns, and which columns are none: those keys add directions."""
+    """Orthonormal null vectors in the order of the columns, and a mask of the columns whose keys add new directions:
+    these are not null vectors."""
     null, scale = _row_wise_qr(candidates)
     fresh = scale.diagonal(dim1=1, dim2=2).abs().reciprocal() < _OWN
     if bool(fresh.any()) and not bool(fresh.all()):

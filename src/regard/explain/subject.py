@@ -15,7 +15,7 @@ from regard.core.errors import UsageError
 
 @dataclass(frozen=True)
 class Beside:
-    """Images that a model looks at besides those of its input, such as exemplars: for each row one, with its text."""
+    """Images that a model looks at besides its input, such as exemplars: one image per row, with its text."""
 
     pictures: Sequence[NDArray[np.uint8]]
     texts: Sequence[str]
@@ -35,7 +35,7 @@ class Subject:
     "prefix" (what it has just read), the patches of "image", … The first side has a list for each row of the inputs. A
     side whose sites have several rows per input (the words of each sentence) has a list for each of those rows."""
     score: Callable[[Any, Mapping[str, Tensor]], Tensor] | None = None
-    """The number to explain, one per row [B] (a log-probability); it also gets `goal`."""
+    """Returns the number to explain, one per row [B] (a log-probability), from the run's output and `goal`."""
     goal: Mapping[str, Tensor] = field(default_factory=dict)
     ids: Mapping[str, Tensor] = field(default_factory=dict)
     output: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a loaded model can do, one file per task: text or images in, results out. Found by the task's name.
+"""What a loaded model can do: text or images in, results out. There is one file per task, with the task's name.
 
 A pipeline declares its verbs (methods marked with `@verb`), an example command (`usage`) and the inputs it accepts.
 """

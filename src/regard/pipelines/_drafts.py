@@ -1,4 +1,4 @@
-"""Who guesses the next tokens of a language model, so that it can read several at once (`decoding.speculation`)."""
+"""Drafts that guess a language model's next tokens, so that it can check several at once (`decoding.speculation`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOOKUP = "lookup"
 
 
 def speculative(model: Any, draft: Any, draft_tokens: int, work: int) -> Speculative:
-    """A loaded language model as its engine runs it for about `work` tokens, with a draft before it.
+    """A loaded language model as its engine runs it for about `work` tokens, with a draft that guesses tokens.
 
     `draft` is "lookup" or a loaded language model with the same vocabulary.
     """

@@ -8,7 +8,7 @@ from regard.core.errors import UsageError
 
 
 def check_partner(model: Any, partner: Any) -> None:
-    """Refuse a model that an ensemble cannot have beside the first."""
+    """Raise an error if `partner` cannot be in an ensemble with the model."""
     if not hasattr(partner, "join"):
         raise UsageError("an ensemble needs translation models", got=type(partner).__name__)
 

@@ -1,4 +1,4 @@
-"""How a stored model wants its images."""
+"""How images are prepared for a stored model."""
 
 from __future__ import annotations
 

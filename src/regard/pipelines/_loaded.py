@@ -27,7 +27,7 @@ from regard.views.result import Result
 Accepted = Literal["text", "pair", "image", "image + text", "support"]
 
 
-_CHARACTERS = 4  # of a token, roughly
+_CHARACTERS = 4  # characters per token, roughly
 
 
 class Loaded(Engines):

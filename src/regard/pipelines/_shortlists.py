@@ -25,14 +25,14 @@ _KEY = "vocabularies"
 def make(
     model: TranslationPipeline, source: Sequence[str], target: Sequence[str], *, best: int = 50, frequent: int = 200
 ) -> Shortlist:
-    """The `best` translations of each source token, and the most `frequent` target tokens, in lines that are pairs."""
+    """The `best` translations of each source token, and the most `frequent` target tokens, from parallel lines."""
     if best < 1 or frequent < 0:
         raise UsageError("a shortlist needs tokens", got=f"best {best}, frequent {frequent}", expected="1 or more")
     if len(source) != len(target) or not source:
         raise DataError(
             "a shortlist is made from pairs of lines",
             got=f"{len(source):,} source and {len(target):,} target lines",
-            expected="as many of one as of the other",
+            expected="the same number of both",
         )
     sides = model.source_tokenizer, model.target_tokenizer
     n_source, n_target = (side.vocab_size for side in sides)

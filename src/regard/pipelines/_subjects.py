@@ -128,7 +128,7 @@ def writer_subject(loaded: LanguageModelPipeline, texts: Texts, targets: Texts |
     prompts = [loaded.prompt_ids(text) for text in rows]
     after = loaded.tokenizer.encode_batch(seconds) if seconds is not None else [[] for _ in prompts]
     if len(after) != len(prompts):
-        raise UsageError("each text needs a target", got=f"{len(prompts)} and {len(after)}", expected="as many")
+        raise UsageError("each text needs a target", got=f"{len(prompts)} and {len(after)}", expected="the same number")
     whole = [[*prompt, *target] for prompt, target in zip(prompts, after, strict=True)]
     for row in whole:
         loaded.check_fits(row)
@@ -178,7 +178,9 @@ def translation_subject(loaded: TranslationPipeline, texts: Texts, targets: Text
     else:
         written = tokenizer.encode_batch(listed(targets, "target"))
     if len(written) != len(rows):
-        raise UsageError("each source needs a target", got=f"{len(rows)} and {len(written)}", expected="as many")
+        raise UsageError(
+            "each source needs a target", got=f"{len(rows)} and {len(written)}", expected="the same number"
+        )
     source, mask, read, wanted = loaded.sides(source_ids, written)
     targets = [tokenizer.decode(row) for row in written]
     ends = [[*tokenizer.tokens(row), "</s>"] for row in written]

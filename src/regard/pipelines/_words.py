@@ -34,7 +34,7 @@ class WordSpace:
         return self._ids.get(word, self._lower.get(word.lower()))
 
     def number(self, word: str) -> int:
-        """The number of a word; near spellings are offered if there is none."""
+        """The number of a word. The error for an unknown word offers near spellings."""
         number = self.get(word)
         if number is None:
             near = self.near_spellings(word)
@@ -45,7 +45,7 @@ class WordSpace:
         return number
 
     def near_spellings(self, word: str, most: int = 3) -> list[str]:
-        """Words with nearly the same letters, the nearest first; of equally near ones the first of the vocabulary."""
+        """Words with nearly the same letters, the nearest first; equally near words in the order of the vocabulary."""
         wanted, alike = _pairs_of_letters(word.lower()), []
         for number, known in enumerate(self.words):
             if abs(len(known) - len(word)) > 2:
@@ -57,7 +57,7 @@ class WordSpace:
         return [self.words[number] for likeness, number in sorted(alike)[:most] if likeness <= -0.6]
 
     def nearest(self, scores: Tensor, *, without: Iterable[int], most: int) -> list[tuple[str, float]]:
-        """The words with the highest scores [N], except some."""
+        """The words with the highest scores [N], except those in `without`."""
         left = scores.clone()
         left[torch.tensor(sorted(set(without)), dtype=torch.long)] = -torch.inf
         values, numbers = left.topk(min(most, int(left.isfinite().sum())))

@@ -1,4 +1,4 @@
-"""Captions images: files or open images, or features that the model's own encoder gave before."""
+"""Captions images: files or open images, or features that the model's own encoder computed before."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ class CaptioningPipeline(Loaded):
             given = subjects.listed(target, "caption")
             written = self.tokenizer.encode_batch([words_only(text) for text in given])
         if len(written) != len(images):
-            raise UsageError("each image needs a caption", got=f"{len(images)} and {len(written)}", expected="as many")
+            raise UsageError(
+                "each image needs a caption", got=f"{len(images)} and {len(written)}", expected="the same number"
+            )
         return self._subject(pixels, written, decoded, images)
 
     def _subject(self, pixels: Tensor, written: list[list[int]], decoded: dict[str, Any], images: list[Any]) -> Subject:

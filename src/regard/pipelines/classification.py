@@ -23,7 +23,9 @@ class ClassificationPipeline(SentenceSimilarityPipeline):
     ) -> list[Classified]:
         """The class of each text, or of each pair if `others` are given."""
         if others is not None and len(texts) != len(others):
-            raise DataError("the two lists differ in length", got=f"{len(texts)} and {len(others)}", expected="as many")
+            raise DataError(
+                "the two lists differ in length", got=f"{len(texts)} and {len(others)}", expected="the same number"
+            )
         results: dict[int, Classified] = {}
         for places, _, output in self.outputs(texts, others, rows=rows):
             assert output.logits is not None

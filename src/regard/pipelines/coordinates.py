@@ -34,7 +34,7 @@ class CoordinatesPipeline(Loaded):
 
     @verb("a coordinate network")
     def draw(self, size: int | None = None) -> Any:
-        """A picture (a `PIL.Image`) of `size` pixels a side, or the numbers of `size` points as a list."""
+        """A picture (a `PIL.Image`) of `size` pixels per side, or the numbers of `size` points as a list."""
         shape = self.shape if size is None else (size,) * len(self.shape)
         values = self.values(shape)
         if len(shape) == 2 and values.shape[-1] == 3:

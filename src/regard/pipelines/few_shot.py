@@ -29,7 +29,7 @@ _SMALLEST = 2
 
 @dataclass(frozen=True)
 class Shots:
-    """The support set: `images` [S,C,size,size], the class of each, what each is called, and the classes."""
+    """The support set: `images` [S,C,size,size], the label and title of each, and the names of the classes."""
 
     images: Tensor
     labels: Tensor
@@ -45,7 +45,7 @@ class FewShotPipeline(Loaded):
     def classify(
         self, images: Sequence[str | Path | Any], *, support: Support | None = None, rows: int = 32
     ) -> list[Classified]:
-        """The class of each image, out of those of the support set."""
+        """The class of each image, one of those in the support set."""
         if isinstance(images, (str, Path)):
             raise UsageError("images must be a list", got="one path", remedy="Put it into a list.")
         shots, results = self.shots(support), list[Classified]()
@@ -58,7 +58,7 @@ class FewShotPipeline(Loaded):
         return results
 
     def shots(self, support: Support | None) -> Shots:
-        """Read a support set; one that the model was not trained for is refused."""
+        """Read a support set; it is refused if the model was not trained for its size."""
         given = self._listed(support)
         self._check(given)
         # One image of each class, then the second of each: in training the order is random.
@@ -153,6 +153,6 @@ class FewShotPipeline(Loaded):
         if min(opened.size) < _SMALLEST:
             got = f"{opened.width} × {opened.height} pixels"
             name = str(image) if path else "an image"
-            raise DataError(f"{name} is too small to show anything", got=got, expected=f"{_SMALLEST} a side or more")
+            raise DataError(f"{name} is too small to show anything", got=got, expected=f"{_SMALLEST} per side or more")
         pixels = prepared(opened, form.size, form.channels, form.resizing)
         return form.tensor((with_bright_ink(pixels) if self.stored.extra.get("invert") else pixels)[None].copy())[0]

@@ -57,9 +57,9 @@ class LanguageModelPipeline(Loaded):
         It has at most `max_tokens` new tokens: as stored with the model, or 100. A temperature, top_k, top_p or min_p
         turns on sampling. `first` is the number of the first prompt, on which sampling depends. `on_text` gets each new
         piece of text while it is generated, for a single prompt. `on_progress` gets the numbers of prompts and tokens
-        done since its last call. `draft` guesses `draft_tokens` tokens at a time, which can make a large model faster
-        and, but for rounding in int8, changes no token: "lookup" guesses what followed the same words before, a loaded
-        smaller model what it would write.
+        done since its last call. `draft` guesses `draft_tokens` tokens at a time, which can make a large model faster.
+        It is "lookup", which guesses the tokens that followed the same words before, or a smaller loaded model. The
+        result is the same, except for rounding in int8.
         """
         check_texts(prompts)
         if on_text is not None and len(prompts) != 1:
@@ -116,9 +116,10 @@ class LanguageModelPipeline(Loaded):
         show: Callable[[int], None] | None = None,
         draft: tuple[Any, int] | None = None,
     ) -> list[tuple[list[int], float, bool]]:
-        """For each row of ids: the new ids, their log-probability, and whether the end token came.
+        """For each row of ids: the new ids, their log-probability, and whether they ended with an end token.
 
-        `show` gets each new id of any row as it comes. `draft` is what guesses, and how many tokens at a time."""
+        `show` gets each new id of any row as it is generated. `draft` is a guesser, and the tokens that it guesses at a
+        time."""
         work = (options.max_length or options.max_extra) * len(rows) * options.beam
         decoded = decode(
             self.runner(work) if draft is None else speculative(self, *draft, work),

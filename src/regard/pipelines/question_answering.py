@@ -39,7 +39,7 @@ class QuestionAnsweringPipeline(SentenceSimilarityPipeline):
         check_texts(contexts)
         if len(questions) != len(contexts):
             raise DataError(
-                "each question needs a context", got=f"{len(questions)} and {len(contexts)}", expected="as many"
+                "each question needs a context", got=f"{len(questions)} and {len(contexts)}", expected="the same number"
             )
         known = self.stored.extra
         asked = [

@@ -25,7 +25,7 @@ class SentenceSimilarityPipeline(TextEncoder):
     def embed(
         self, texts: Sequence[str], *, rows: int = 32, on_progress: Callable[[int, int], None] | None = None
     ) -> Tensor:
-        """One vector of length 1 per text [N,D]. `on_progress` gets the numbers of texts and tokens done since."""
+        """One vector of length 1 per text [N,D]. `on_progress` gets the texts and tokens done since its last call."""
         every: Tensor | None = None
         how = getattr(self.config, "pooling", None)
         for places, inputs, output in self.outputs(texts, rows=rows):
@@ -41,7 +41,9 @@ class SentenceSimilarityPipeline(TextEncoder):
     def similar(self, texts: Sequence[str], others: Sequence[str], *, rows: int = 32) -> list[float]:
         """The cosine of each text with the other text at the same index."""
         if len(texts) != len(others):
-            raise DataError("the two lists differ in length", got=f"{len(texts)} and {len(others)}", expected="as many")
+            raise DataError(
+                "the two lists differ in length", got=f"{len(texts)} and {len(others)}", expected="the same number"
+            )
         both = self.embed([*texts, *others], rows=rows)
         cosines: list[float] = (both[: len(texts)] * both[len(texts) :]).sum(-1).tolist()
         return cosines

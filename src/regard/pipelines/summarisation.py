@@ -30,7 +30,7 @@ class SummarisationPipeline(TranslationPipeline):
         return most if isinstance(most, int) and most > 0 else None
 
     def translate_nbest(self, lines: Sequence[str], **options: Any) -> list[list[Translation]]:
-        """The best summaries of each document. All that the model was trained to read is allowed."""
+        """The best summaries of each document. By default a document may be as long as those of the training."""
         usual = max(self.stored.search.max_source, self.reads_at_most or 0)
         return super().translate_nbest(lines, **{"max_source": usual, **options})
 

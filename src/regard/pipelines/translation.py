@@ -68,8 +68,8 @@ class TranslationPipeline(Loaded):
     def join(self, *partners: TranslationPipeline) -> None:
         """Translate together with these models from now on, by the mean of the probabilities (an ensemble).
 
-        All must have the same vocabularies, as models that differ in their seed have. Attention is still shown of this
-        model alone."""
+        All must have the same vocabularies, like models that were trained with different seeds. Attention is still that
+        of this model alone."""
         for partner in partners:
             check_partner(self, partner)
         self._partners = partners
@@ -135,7 +135,7 @@ class TranslationPipeline(Loaded):
         `rows` lines are decoded at a time; as some end, others begin. `first` is the number of the first line, on which
         sampling depends: a text that is translated in parts gives the same result as the whole. `on_progress` gets the
         numbers of lines and tokens done since its last call; a beam search reports no tokens, since they are certain
-        only at its end. `shortlist` is a file that `shortlist` wrote: only its tokens can come.
+        only at its end. `shortlist` is a file that `shortlist` wrote: only its tokens can be generated.
         """
         if isinstance(lines, str):
             raise UsageError("translate takes a list of lines", got="one string", remedy="Put it into a list.")
@@ -159,11 +159,11 @@ class TranslationPipeline(Loaded):
         return results
 
     def encode_source(self, lines: Sequence[str]) -> list[list[int]]:
-        """The tokens of each line, without the one that ends it."""
+        """The tokens of each line, without the end token."""
         return self.source_tokenizer.encode_batch(list(lines))
 
     def grammars(self, lines: Sequence[str], options: Search) -> Sequence[Grammar] | None:
-        """For each line, which tokens may come next; None: any."""
+        """For each line, the grammar that says which tokens may come next; None if any may."""
         return None
 
     @verb("a translation model")

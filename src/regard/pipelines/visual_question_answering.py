@@ -51,7 +51,7 @@ class VisualQuestionAnsweringPipeline(Loaded):
             raise UsageError("images must be a list", got="one path", remedy="Put it into a list.")
         if len(questions) != len(images):
             raise DataError(
-                "each question needs an image", got=f"{len(questions)} and {len(images)}", expected="as many"
+                "each question needs an image", got=f"{len(questions)} and {len(images)}", expected="the same number"
             )
         extra, results = self.stored.extra, list[ImageAnswer]()
         names = class_names(extra, self.config.n_labels)
@@ -74,7 +74,7 @@ class VisualQuestionAnsweringPipeline(Loaded):
         questions = subjects.listed(target, "question")
         if len(questions) != len(images):
             got = f"{len(images)} and {len(questions)}"
-            raise UsageError("each image needs a question", got=got, expected="as many")
+            raise UsageError("each image needs a question", got=got, expected="the same number")
         read, model = self._inputs(questions, images, 0), self.model
         pixels, grid = read["pixel_values"], model.encoder.grid_of(*read["pixel_values"].shape[2:])
         with torch.no_grad():
@@ -108,7 +108,7 @@ class VisualQuestionAnsweringPipeline(Loaded):
         return {"pixel_values": self.form.pixel_values(images), "input_ids": ids, "attention_mask": real}
 
     def _read(self, questions: Sequence[str], first: int) -> list[list[int]]:
-        """The tokens of questions; those that ask nothing are refused, by their number."""
+        """The tokens of questions; a question without a known word is refused, by its number."""
         rows, known = self.tokenizer.encode_batch(list(questions)), self.tokenizer.whole_words()
         for number, (question, ids) in enumerate(zip(questions, rows, strict=True), first + 1):
             which = "the question" if len(questions) == 1 and not first else f"question {number}"

@@ -30,7 +30,7 @@ class WordVectorsPipeline(Loaded):
 
     @verb(_NEEDS)
     def neighbours(self, words: Sequence[str], *, top: int = 10) -> list[list[tuple[str, float]]]:
-        """For each word, the words with the highest cosine, and these."""
+        """For each word, the words with the highest cosines, and these cosines."""
         _check(words, top)
         return [self.space.neighbours(word, top) for word in words]
 
@@ -67,7 +67,7 @@ def _plane(units: Tensor) -> tuple[Tensor, float]:
     """The first two principal components [N,2] of vectors [N,D], and their share of the variance."""
     centred = (units - units.mean(0)).double()
     left, sizes, _ = torch.linalg.svd(centred, full_matrices=False)
-    # The sign of a component is arbitrary: the largest entry is made positive, so that a picture stays as it is.
+    # The sign of a component is arbitrary: the largest entry is made positive, so that the picture is always the same.
     plane = left[:, :2] * sizes[:2]
     plane = plane * plane.gather(0, plane.abs().argmax(0, keepdim=True)).sign()
     return plane, float(sizes[:2].square().sum() / sizes.square().sum().clamp_min(1e-30))

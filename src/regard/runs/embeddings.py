@@ -32,7 +32,7 @@ def embedding_paths(wanted: str | Mapping[str, str] | None) -> list[Path]:
 def use_embeddings(
     model: nn.Module, source: Tokenizer | None, target: Tokenizer | None, wanted: str | Mapping[str, str]
 ) -> list[str]:
-    """Fill the model's tables; return a line for each that says how many tokens have a vector.
+    """Fill the model's embedding tables; return a line for each that says how many tokens have a vector.
 
     One path is for the table of the inputs. A mapping names tables: {source_embedding: PATH, target_embedding: PATH}.
     """

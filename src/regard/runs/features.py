@@ -2,7 +2,7 @@
 
 They are in the user's cache folder ($REGARD_CACHE, else ~/.cache/regard) under the SHA-256 sum of all that they depend
 on: the encoder's configuration and weights, how images are prepared, the pictures' names and files, and the versions.
-So another run, an evaluation or another model with the same encoder finds them; nothing stale is ever read.
+So another run, an evaluation or another model with the same encoder reuses them; nothing stale is ever read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TELL_AFTER = 30.0  # seconds between lines about progress
 def features_of(
     pictures: Pictures, names: Sequence[str], encoder: Any, form: ImageForm, *, mirrored: bool, whole: bool, say: Say
 ) -> KeptFeatures:
-    """The kept features of these pictures; they are computed if nobody has done so before."""
+    """The kept features of these pictures; they are computed if they do not exist yet."""
     place = cache_folder() / "features" / key_of(pictures, names, encoder, form, mirrored=mirrored)
     if not arrays.holds(place, kept_features.KIND):
         started = time.monotonic()
@@ -73,7 +73,7 @@ def weights_digest(module: nn.Module) -> str:
 def _computed(
     pictures: Pictures, names: Sequence[str], encoder: Any, form: ImageForm, mirrored: bool, say: Say
 ) -> Iterator[Tensor]:
-    """Features [n,V,P,D] of some pictures after the other."""
+    """Yield the features [n,V,P,D] of the pictures, some pictures at a time."""
     encoder.eval()
     done, told, waiting = 0, time.monotonic(), iter(names)
     while some := list(islice(waiting, _TOGETHER)):

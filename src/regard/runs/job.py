@@ -1,7 +1,7 @@
-"""One training job: what all tasks share; what differs comes from the task's `Setup`.
+"""One training job. It does what all tasks share; the task's `Setup` does the rest.
 
-A run uses it three times: to make it (which checks all that can be checked without reading data), to list the files it
-depends on, and to prepare. The result is plain: a configuration, batches, and functions to validate and store a model.
+A run makes the job, which checks all that can be checked without reading data, asks for the files that it depends on,
+and then calls `prepare`. The result holds a configuration, batches, and functions to validate and store a model.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MODELS = "regard.models"
 
 @dataclass(frozen=True)
 class Prepared:
-    """What remains: make a model of this configuration, train it on the batches, validate it, store it."""
+    """Everything that a run needs to make a model, train it on the batches, validate it and store it."""
 
     model_name: str
     config: Config
@@ -56,7 +56,7 @@ class Prepared:
     prime: Callable[[nn.Module], None]
     """Give a new model what it takes from the training data before the first update."""
     initialise: Callable[[nn.Module], list[str]]
-    """Fill parts of a new model with weights from elsewhere, such as word vectors; lines that say so."""
+    """Fill parts of a new model with weights from elsewhere, such as word vectors; returns lines that say so."""
 
 
 class Job:
@@ -75,7 +75,7 @@ class Job:
         return self.setup.files()
 
     def prepare(self, folder: Path, say: Say, show: Say | None = None) -> Prepared:
-        """Make the vocabulary and encode the data into the folder, or open what an earlier start of the run made.
+        """Make the vocabulary and encode the data into the folder, or open the results of an earlier start of the run.
 
         `show` gets a few held-out inputs with the model's outputs, at each validation.
         """
@@ -92,7 +92,7 @@ class Job:
             made = StoredModel(
                 self.recipe.task,
                 setup.model_name,
-                cast(Config, model.config) if isinstance(model, Fitted) else config,  # what was counted sets sizes
+                cast(Config, model.config) if isinstance(model, Fitted) else config,  # counts determine sizes
                 model,
                 setup.tokenizer,
                 setup.target_tokenizer,

@@ -58,7 +58,7 @@ def recipe(folder: Path) -> dict[str, Any]:
 
 
 def train(out: Path) -> Translator:
-    """Make the corpus, then train; a second call finds everything done."""
+    """Make the corpus, then train; a second call opens the trained model."""
     text = out / "text"
     if not (text / "test.tsv").exists():
         expressions.write(text, train=TRAIN, validation=VALIDATION, test=0, seed=1, languages=LANGUAGES, kinds=KINDS)

@@ -41,7 +41,7 @@ from regard.training.progress import Progress
 # A resumed run may change how long it trains and how often it reports, but not what it computes.
 _MAY_CHANGE = {f"training.{name}" for name in ("max_steps", "max_epochs", "patience", "log_every", "checkpoint_every")}
 _HEAD = "output."
-"""The parameters of a model's last layer, where its name does not say what it is for."""
+"""The prefix of last layers whose name does not say what they predict."""
 _START_FILES = (
     "config.json", "generation_config.json", "preprocessor_config.json", "sentence_bert_config.json", "modules.json",
     "1_Pooling/config.json", "*tokenizer.json", "*tokenizer_config.json", "special_tokens_map.json",
@@ -132,7 +132,7 @@ class Run:
         self._note_flops(progress, prepared.task.unit)
 
     def _note_flops(self, progress: Progress, unit: str) -> None:
-        """Add to the model card what the training took."""
+        """Add the FLOPs of the training to the model card."""
         spent, place = flops.total(progress), self.out / "README.md"
         if spent is None or not place.exists():
             return
@@ -168,7 +168,7 @@ class Run:
         write_origin(self.out, self.folder)
 
     def _has_trained(self) -> bool:
-        """Whether the folder holds checkpoints, or a finished model; what was counted has no checkpoints."""
+        """Whether the folder holds checkpoints or a finished model; models that count have no checkpoints."""
         return bool(checkpoint.listing(self.out / "checkpoints")) or (self.out / manifest.NAME).exists()
 
     def _check_files(self, files: Sequence[Path]) -> None:
@@ -233,10 +233,10 @@ def _asks_for_a_tokenizer(recipe: Recipe) -> bool:
 
 
 def take_over(model: nn.Module, start: StoredModel) -> str:
-    """Load the weights of the model to start from; return a line that names the tensors which only one model has.
+    """Load the weights of the model to start from; return a line that names the tensors that only one model has.
 
-    A head for another number of labels counts as another head, and so does `output` if what the two models read off
-    differs (a language model and a classifier): it keeps its initial values. Other differences in shape are refused.
+    A head with another number of labels is not loaded, and keeps its initial values. The same holds for `output` if the
+    two models have different heads (a language model and a classifier). Other differences in shape are refused.
     """
     given, slots = start.model.state_dict(), model.state_dict()
     heads = {getattr(config, "head", None) for config in (start.config, model.config)}
@@ -255,8 +255,8 @@ def take_over(model: nn.Module, start: StoredModel) -> str:
     taken = {name: tensor.clone(memory_format=plain) for name, tensor in given.items() if name not in unlike}
     new, unused = weights.load_into(model, taken, strict=False)
     parts = {"new": new, "not used": [*unused, *unlike, *other_head]}
-    told = "; ".join(f"{what}: {weights.brief(names)}" for what, names in parts.items() if names)
-    return f"starting from {start.name}, {len(slots) - len(new)} tensors loaded" + (f"; {told}" if told else "")
+    rest = "; ".join(f"{what}: {weights.brief(names)}" for what, names in parts.items() if names)
+    return f"starting from {start.name}, {len(slots) - len(new)} tensors loaded" + (f"; {rest}" if rest else "")
 
 
 def _may_change(recipe: Recipe) -> set[str]:

@@ -22,7 +22,7 @@ from regard.store import StoredModel, load_model
 
 T = TypeVar("T")
 _WINDOW, _LONG = 1024, 2_000_000
-"""Tokens of a window, for a model without a longest text: of one that computes, and of one that counts."""
+"""Tokens of a window for a model without a length limit: for a neural model, and for a model that counts."""
 
 
 def validate(
@@ -91,8 +91,8 @@ def _as_validation(text: str | Path | None) -> dict[str, Any]:
 
 
 def _data_of(stored: StoredModel, text: str | Path) -> dict[str, Any]:
-    """The data of a recipe that validates on a text: in windows of the model's length; of sentences, one a line, if
-    the model counts these."""
+    """The data of a recipe that validates on a text, in windows of the model's length. If the model counts sentences,
+    each line is a sentence."""
     longest = getattr(stored.model, "longest", None)
     lines = getattr(stored.model, "counts_sentences", False)
     shape = {"context": longest or (_LONG if lines else _WINDOW), "documents": "lines" if lines else "none"}

@@ -6,8 +6,8 @@
     -2.41   the   -0.57
     \\end\\
 
-A probability of 0 is written as -99. The files are text: what they announce is compared with what they hold, and
-nothing is allocated before it was read.
+A probability of 0 is written as -99. The counts that a file announces are compared with its contents, and memory is
+allocated only for lines that have been read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Section:
     log_probs: NDArray[np.float64]
     """Base 10."""
     backoffs: NDArray[np.float64]
-    """Base 10; NaN where the file has none."""
+    """Base 10; NaN if the file gives no number."""
 
 
 def is_arpa(path: Path) -> bool:
@@ -85,7 +85,7 @@ def _counts(path: Path, lines: Iterator[tuple[int, str]]) -> list[int]:
 
 
 def _check_size(path: Path, counts: Sequence[int]) -> None:
-    """Refuse counts that no file of this size can hold: a line has some characters, and packing gains a factor."""
+    """Refuse counts that no file of this size can hold, from the shortest possible line and the best compression."""
     packed = path.suffix.lower() in (".gz", ".xz")
     most = path.stat().st_size * (_BEST_PACKING if packed else 1) // _SHORTEST_LINE
     if sum(counts) > most:

@@ -28,7 +28,7 @@ def load_file(path: Path, name: str) -> StoredModel:
 
 
 def as_model(read: WordVectors, name: str, where: str) -> StoredModel:
-    """A model that has vectors only; of a word that is there twice, the first counts."""
+    """A model that has only vectors. If a word occurs several times, its first vector is used."""
     tokenizer = Tokenizer(known_words(read.words), name=where)
     places = {piece: number for number, piece in enumerate(tokenizer.pieces())}
     rows = np.array([places[word] for word in read.words])
@@ -39,7 +39,7 @@ def as_model(read: WordVectors, name: str, where: str) -> StoredModel:
     weights.load_into(model, {"embedding.weight": torch.from_numpy(table)})
     stored = StoredModel("word_vectors", name, config, model.eval(), tokenizer, tokenizer)
     if twice := len(read.words) - len(set(read.words)):
-        stored.notes.append(f"{twice} words are there more than once; the first of each counts")
+        stored.notes.append(f"{twice} words occur more than once; the first vector of each is used")
     return stored
 
 

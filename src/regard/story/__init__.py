@@ -1,16 +1,16 @@
-"""The lectures' thread as steps that run: what a lecture says, what is measured here, and whether it holds.
+"""The lectures as a sequence of steps that run: what a lecture says, what is measured here, and whether it holds.
 
 Each file in `steps/` is one step. It defines
 
-    NUMBER, TITLE       its place in the thread, and its heading
+    NUMBER, TITLE       its place in the sequence, and its heading
     LECTURE             what the lectures say, as paragraphs for a student
-    COMMANDS            commands of regard that do the same with real data
+    COMMANDS            regard commands that do the same with real data
     run(stage)          trains small models, measures, and returns a `Told`
-    TRIALS              if settings were changed after a look at results: what came out before
-    FULL, full(stage)   if the models of recipes can be measured: what that adds, and a `Told` of them
+    TRIALS              the earlier results, if settings were changed after results had been seen
+    FULL, full(stage)   if the step can also measure models of recipes: what this adds, and a function that does it
 
 A step runs offline: its text is generated or embedded. Its models train in at most two minutes each, in the stage's
-folder, where a second run finds them. `full` reads models that recipes have trained and their data.
+folder; a second run uses them again. `full` reads models that recipes have trained, and their data.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a step runs. `seeds` are for comparisons; `models` has what the recipes made."""
+    """Where a step runs. `seeds` are for comparisons; `models` is the folder of models that recipes have trained."""
 
     folder: Path
     seeds: tuple[int, ...] = (1, 2, 3)
@@ -68,7 +68,7 @@ class Stage:
     models: Path = Path("out")
 
     def recipe_model(self, name: str, command: str = "") -> Loaded:
-        """A model that a recipe has trained; `command` makes it, by default that of the recipe with this name."""
+        """A model that a recipe has trained; `command` trains it, by default with the recipe of this name."""
         self.say(name)
         place = self.models / name
         if not place.is_dir():
@@ -77,7 +77,7 @@ class Stage:
         return make_pipeline(load_model(place))
 
     def train(self, name: str, recipe: Mapping[str, Any]) -> Loaded:
-        """Train a model in the stage's folder and open it; a second call finds it there."""
+        """Train a model in the stage's folder and open it; a second call opens the trained model."""
         self.say(name)
         run = Run(parse_recipe(recipe), self.folder / name, quiet=True)
         return make_pipeline(load_model(run.train()))
@@ -95,7 +95,7 @@ class Stage:
         return make_pipeline(StoredModel("language_model", name, config, model, tokenizer, tokenizer))
 
     def write_lines(self, name: str, lines: list[str]) -> str:
-        """Write a text for a recipe; return its path. What is there already and equal is left alone."""
+        """Write a text for a recipe; return its path. A file with the same content is not written again."""
         return self.write_bytes(name, "".join(line + "\n" for line in lines).encode())
 
     def write_bytes(self, name: str, content: bytes) -> str:
@@ -108,13 +108,13 @@ class Stage:
 
 
 def all_steps() -> dict[str, ModuleType]:
-    """All steps by name, in the order of the thread."""
+    """All steps by name, in order."""
     modules = {name: importlib.import_module(f"{_STEPS}.{name}") for name in lookup.names(_STEPS)}
     return dict(sorted(modules.items(), key=lambda item: item[1].NUMBER))
 
 
 def find_step(name: str) -> ModuleType:
-    """A step by name, or by its number in the thread."""
+    """A step by name or number."""
     every = all_steps()
     if name.isdigit():
         name = next((key for key, step in every.items() if int(name) == step.NUMBER), name)

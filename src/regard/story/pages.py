@@ -16,7 +16,7 @@ CLAIMS = "claims.json"
 
 
 def write_step(name: str, step: ModuleType, told: Told, folder: Path, *, full: bool = False) -> Path:
-    """Write a step's page, figure and numbers into the folder; return the page. `full`: of the recipes' models."""
+    """Write a step's page, figure and numbers into the folder; return the page. `full` is for the recipes' models."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{step.NUMBER:02d}_{name}{'_full' * full}"
     told.result.save(folder / f"{stem}.svg")
@@ -33,7 +33,7 @@ def write_step(name: str, step: ModuleType, told: Told, folder: Path, *, full: b
 
 
 def csv_of(panel: Panel) -> str | None:
-    """The numbers of a panel; None: it is a picture without any."""
+    """The numbers of a panel; None for a picture without numbers."""
     rows: list[list[object]]
     if isinstance(panel, Table):
         rows = [[*panel.columns]]
@@ -51,7 +51,7 @@ def csv_of(panel: Panel) -> str | None:
 
 
 def index_page(folder: Path) -> str:
-    """The thread and the table of claims, from what the steps noted in the folder."""
+    """The list of steps and the table of claims, from the entries that the steps wrote into the folder."""
     noted = json.loads((folder / CLAIMS).read_text(encoding="utf-8")) if (folder / CLAIMS).exists() else {}
     ordered = sorted(noted.values(), key=lambda entry: (entry["number"], entry["name"]))
     thread = "\n".join(

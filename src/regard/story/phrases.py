@@ -1,7 +1,7 @@
-"""English and French of a small grammar, with the English word behind each French one.
+"""English and French sentences of a small grammar, with the English word that each French word translates.
 
 As in "the European Economic Area", "la zone économique européenne", adjectives stand before the noun in English and
-behind it in French, in the opposite order; the French article needs the noun's gender. All else keeps its place.
+after it in French, in the opposite order; the French article needs the noun's gender. Other words keep their order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KINDS = ("article", "noun", "adjective", "verb", "preposition")
 
 @dataclass(frozen=True)
 class Phrase:
-    """A sentence on both sides; `links[t]` is the source word behind target word t, `kinds[t]` what t is."""
+    """A sentence pair; `links[t]` is the source word of target word t, `kinds[t]` is its kind."""
 
     source: list[str]
     target: list[str]
@@ -32,7 +32,7 @@ class Phrase:
 
 
 def phrases(count: int, seed: int) -> list[Phrase]:
-    """So many sentences, the same for the same seed."""
+    """`count` sentences, the same for the same seed."""
     dice = random.Random(seed)
     return [_sentence(dice) for _ in range(count)]
 

@@ -5,7 +5,7 @@
     the rower reached the bank  near the boat .       both do
 
 All sentences have nine words, and the word of two senses is always the fifth: its position says nothing. Sentences of
-the third kind stand in the training text only: they give a reason to know the topic on both sides of the word.
+the third kind are only in the training text: they make it useful to know the topic on both sides of the word.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import random
 from dataclasses import dataclass
 
 PLACE = 4
-"""The place of the word of two senses, from 0 on."""
+"""The position of the word of two senses, counted from 0."""
 WORDS = {"bank": ("money", "river"), "bat": ("game", "cave"), "seal": ("palace", "sea")}
 _TOPICS = {
     "money": ("clerk lender banker", "owned funded audited", "loan vault office",
@@ -45,12 +45,12 @@ class Use:
 
 
 def held_out() -> list[Use]:
-    """Sentences that no training text has: a third of those where one side decides."""
+    """Sentences that are not in the training text: a third of those in which one side decides."""
     return _split()[0]
 
 
 def training_lines(count: int) -> list[str]:
-    """So many sentences: half with a word of two senses, half with other objects; in half of them both sides tell."""
+    """`count` sentences: half with a word of two senses, half with other objects. Both sides give the topic in half."""
     dice, (_, uses) = random.Random(1), _split()
     senses = [(word, topic) for word, topics in WORDS.items() for topic in topics]
     plain = [(word, topic) for topic, parts in _TOPICS.items() for word in parts[2].split()]
@@ -64,7 +64,7 @@ def training_lines(count: int) -> list[str]:
 
 
 def minimal_pairs(side: str) -> list[tuple[str, str]]:
-    """Pairs of sentences with a word in both of its senses that differ on one side of it only."""
+    """Pairs of sentences that use a word in its two senses and differ only on the given side of it."""
     return [
         pair
         for word, topics in WORDS.items()
@@ -88,7 +88,7 @@ def _split() -> tuple[list[Use], list[Use]]:
 
 
 def _texts(word: str, topic: str, side: str) -> list[str]:
-    """All sentences with this object where the given side (or "both") says what the topic is."""
+    """All sentences with this object in which the given side (or "both") gives the topic."""
     people, verbs, _, ends = _TOPICS[topic]
     if side == "before":
         ends = _NEUTRAL[2]

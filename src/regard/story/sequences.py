@@ -1,4 +1,4 @@
-"""Sequences to write down backwards, for the steps on alignment: which source word a target word needs is known."""
+"""Sequences to be reversed, for the steps on alignment: the source word that each target word needs is known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def reversals(count: int, seed: int, longest: int = LONGEST) -> list[Pair]:
 def train_reverser(
     stage: Stage, name: str, model: dict[str, Any], training: dict[str, Any], longest: int = LONGEST
 ) -> TranslationPipeline:
-    """Train a model on 8,000 reversals. `training` has the seed, the number of updates, and what should differ."""
+    """Train a model on 8,000 reversals. `training` has the seed, the number of updates, and other settings."""
     lines = [f"{' '.join(source)}\t{' '.join(target)}" for source, target in reversals(8000, 1, longest)]
     tokenizer = {"kind": "space", "vocab_size": 100}
     data = {"train": {"tsv": stage.write_lines("train.tsv", lines)}, "tokenizer": tokenizer}
@@ -40,5 +40,5 @@ def written(model: TranslationPipeline, pairs: list[Pair]) -> list[list[str]]:
 
 
 def right_words(wanted: list[str], got: list[str]) -> float:
-    """The share of wanted words that stand at their place."""
+    """The share of wanted words that are at their position."""
     return sum(first == second for first, second in zip(wanted, got, strict=False)) / len(wanted)

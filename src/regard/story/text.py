@@ -18,7 +18,7 @@ _PLACES = ["in the house", "near the river", "on the hill", "behind the tree", "
 
 
 def sentences(count: int, seed: int = 1) -> list[str]:
-    """So many sentences, the same for the same seed."""
+    """`count` sentences, the same for the same seed."""
     dice = random.Random(seed)
     return [_sentence(dice) for _ in range(count)]
 

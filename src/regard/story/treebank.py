@@ -23,7 +23,7 @@ _SAYS = ["says", "thinks", "hopes", "fears", "knows"]
 
 
 def trees(count: int, seed: int) -> list[str]:
-    """So many different trees, one a line; the same for the same seed."""
+    """`count` different trees, one per line; the same for the same seed."""
     dice, drawn = random.Random(seed), dict[str, None]()
     while len(drawn) < count:
         drawn[f"(S {_clause(dice, 1)} (. .))"] = None
@@ -50,7 +50,7 @@ def _with(dice: random.Random, nouns: list[str]) -> str:
 
 
 def _noun(dice: random.Random) -> tuple[str, list[str]]:
-    """A noun, and what it may have."""
+    """A noun phrase, and the nouns that "with" may attach to it."""
     nouns, parts = dice.choice(((_PEOPLE, _PERSON_PARTS), (_ANIMALS, _ANIMAL_PARTS)))
     noun = f"(NP (DT {dice.choice(('the', 'a'))}) {_adjective(dice)}(NN {dice.choice(nouns)}))"
     if dice.random() < 0.15:

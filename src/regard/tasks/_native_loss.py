@@ -1,4 +1,4 @@
-"""`loss.c` for torch's tensors: the loss and the gradient of logits in one visit, where this machine has a compiler."""
+"""`loss.c` for torch tensors: the loss and the gradient of logits, row by row, if this machine has a compiler."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Agree = Callable[[Tensor, Tensor, Tensor, float, Tensor | None, float], Tensor]
 
 
 def native_loss(dtype: torch.dtype, device: torch.device) -> Lose | None:
-    """A function (logits [N,V], labels [N], smoothing, bias) → summed loss, which overwrites the logits by the
+    """A function (logits [N,V], labels [N], smoothing, bias) → summed loss, which overwrites the logits with the
     gradient; None for other types and devices, and without a compiler."""
     library = _library() if _fits(dtype, device) else None
     return None if library is None else functools.partial(_lose, library)

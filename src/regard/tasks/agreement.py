@@ -54,7 +54,7 @@ class _LinearAgreement(torch.autograd.Function):
         grads: tuple[list[Tensor], list[Tensor]] = ([], [])
         grad_weight = torch.zeros_like(weight)
         grad_bias = None if bias is None else torch.zeros_like(bias)
-        # Two logits of each token are held at a time.
+        # A slice holds the logits of both passes, so it has half as many rows.
         rows = max(1, loss.SLICE // 2 // weight.shape[0])
         for *pair, wanted in zip(
             first.to(low).split(rows), second.to(low).split(rows), labels.split(rows), strict=True

@@ -2,7 +2,7 @@
 
 loss = − ½ (Σ_t log p(w_{t+1} | w_1 … w_t) + Σ_t log p(w_{t−1} | w_t … w_T))
 
-The halves are reported apart. The paper adds them without the ½; here the loss stays one of a word.
+The two parts are also reported separately. The paper adds them without the ½; with it, the loss is per word.
 """
 
 from __future__ import annotations

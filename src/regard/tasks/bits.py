@@ -1,6 +1,6 @@
 """Sequences of bits in, sequences of bits out (Graves et al. 2014).
 
-loss = − Σ_t Σ_j log p(target bit j of step t), over the steps that are asked: each bit is a coin of its own.
+loss = − Σ_t Σ_j log p(target bit j of step t), over the steps that are asked: each bit has its own probability.
 """
 
 from __future__ import annotations

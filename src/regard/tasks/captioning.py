@@ -1,7 +1,7 @@
 """Captioning: predict the next word from the image and the words so far (teacher forcing).
 
-A batch holds what the model sees of the images, `pixel_values` [B,C,H,W] or `features` [B,P,D] that its frozen encoder
-gave before, and `target`, as in translation.
+A batch holds the images, as `pixel_values` [B,C,H,W] or as `features` [B,P,D] that the model's frozen encoder computed
+before, and `target`, as in translation.
 """
 
 from __future__ import annotations

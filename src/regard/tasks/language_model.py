@@ -42,18 +42,18 @@ class LanguageModel(Task):
     def __init__(self, *, label_smoothing: float = 0.0, carry: bool = False) -> None:
         self.label_smoothing, self.carry = label_smoothing, carry
         self._states: dict[bool, dict[str, Tensor]] = {}
-        """The state after the last batch, of training and of measuring; see `carried`."""
+        """The states after the last batch, separately for training (True) and measuring (False); see `carried`."""
 
     def carried(self) -> Mapping[str, Tensor]:
-        """What the next training batch goes on from: a recurrent model's state after the last one."""
+        """The state from which the next training batch continues: that of a recurrent model after the last batch."""
         return self._states.get(True, {})
 
     def load_carried(self, tensors: Mapping[str, Tensor]) -> None:
         self._states = {True: dict(tensors)} if tensors else {}
 
     def _run(self, model: PredictsNext, batch: Batch) -> Tensor:
-        """The states before the output layer [B·T,D]. With `carry` rows go on where the last batch ended, but those
-        that are `fresh`; gradients end there."""
+        """The states before the output layer [B·T,D]. With `carry`, rows that are not `fresh` continue from the state
+        after the last batch; no gradient flows into that batch."""
         training = torch.is_grad_enabled()
         if not self.carry:
             output = model(batch["input_ids"])
@@ -65,7 +65,7 @@ class LanguageModel(Task):
                 before = {name: part.masked_fill(fresh, 0.0) for name, part in before.items()}
             output = model(batch["input_ids"], carried=before)
             assert output.state is not None
-            # Contiguous: a checkpoint stores them so, and the next sums must be those of a run that went on.
+            # Contiguous, as a checkpoint stores them: a resumed run must compute the same sums as an uninterrupted one.
             self._states[training] = {name: part.detach().clone(memory_format=torch.contiguous_format)
                                       for name, part in output.state.items()}  # fmt: skip
         assert output.hidden is not None

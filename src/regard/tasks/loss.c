@@ -1,15 +1,16 @@
-/* The softmax of rows of logits, the loss against labels, and the gradient in the logits' place, in one visit a row.
+/* The softmax of rows of logits, the loss against labels, and the gradient, which overwrites the logits. One row is
+ * finished before the next begins.
  *
- * Written stage by stage, the same takes about ten passes over memory that no cache holds. A row's result does not depend
- * on the other rows nor on the number of threads. Numbers are float32, or bfloat16 (the upper half of a float32), for
- * which everything in between is float32.
+ * As separate operations, the same takes about ten passes over memory that no cache holds. A row's result does not depend
+ * on the other rows or on the number of threads. Numbers are float32, or bfloat16 (the upper half of a float32), for
+ * which all intermediate numbers are float32.
  */
 #include "../core/native.h"
 
 typedef float floats __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef int32_t ints __attribute__((vector_size(4 * LANES)));
 
-/* The largest of the numbers, and their mean; compilers do not vectorise a maximum that could meet a NaN. */
+/* The maximum of the numbers, and their mean. Compilers do not vectorise a maximum of numbers that may be NaN. */
 static void peak_and_mean(const float *row, int64_t count, float *peak, float *mean) {
     floats largest = (floats){0} - INFINITY, sums = (floats){0};
     int64_t v = 0;

@@ -6,8 +6,8 @@ The logits of real tokens are computed in slices. Each slice is overwritten by t
 its logits, which is at once multiplied into the gradients of the hidden states and of the output matrix. So the whole
 [tokens × vocabulary] matrix never exists; a plain cross-entropy holds three (logits, log-probabilities, gradient).
 
-On a CPU with a C compiler the step from logits to gradient is one visit a row (`loss.c`), else about ten passes in
-torch. The two round differently in the last bits.
+On a CPU with a C compiler, the step from logits to gradient is done row by row (`loss.c`); otherwise it takes about ten
+passes in torch. The two round differently in the last bits.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         grad_weight = torch.zeros_like(weight) if needed else None
         grad_bias = torch.zeros_like(bias) if needed and bias is not None else None
         parts = _slices(hidden.to(low), labels, vocab)
-        # Slices share one place in memory: it stays in the cache, and the system need not clear new pages for each.
+        # All slices use the same memory: it stays in the cache, and the system need not clear new pages for each.
         room = matrix.new_empty(len(parts[0][0]) if parts[0] else 0, vocab)
         for rows, wanted in zip(*parts, strict=True):
             logits = torch.mm(rows, matrix.T, out=room[: len(rows)])

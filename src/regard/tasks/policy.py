@@ -39,7 +39,7 @@ class Policy(Task):
         self.environment, self.seed = environment, seed
         self.clip, self.value_weight, self.entropy = clip, value_weight, entropy
         self.experience: Experience | None = None
-        """Where the batches come from, once a model is trained."""
+        """The source of the batches while a model is trained; None before."""
 
     def count(self, batch: Batch) -> int:
         return batch["actions"].numel() if "actions" in batch else batch.size

@@ -1,7 +1,7 @@
 """Questions about images, by cross-entropy over the answers.
 
-A row of a batch is an image with N questions (`data/asked_images.py`); −100 labels where there is none. What the
-model itself adds to the loss of a row (`penalty`), such as the triplet loss of differential attention, is added.
+A row of a batch is an image with N questions (`data/asked_images.py`); a missing question has the label −100. The
+model's own loss for a row (`penalty`), such as the triplet loss of differential attention, is added.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class TrainingConfig(Config):
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
     lr: float = Field(5e-4, gt=0)
     lr_scales: dict[str, Annotated[float, Field(ge=0)]] = Field(
-        {}, description="factors of the learning rate by part of the model: {score: 0.1} slows down what is under score"
+        {}, description="factors of the learning rate by part of the model: {score: 0.1} slows down the part score"
     )
     betas: tuple[Share, Share] = (0.9, 0.98)
     eps: float = Field(1e-9, gt=0)
@@ -36,7 +36,7 @@ class TrainingConfig(Config):
     )
     precision: Literal["float32", "bfloat16"] = "float32"
     recompute: bool = Field(
-        False, description="blocks compute their inside once more for the backward pass: less memory for long inputs"
+        False, description="blocks compute their activations again in the backward pass: less memory for long inputs"
     )
     ema: float = Field(0.0, ge=0, lt=1, description="decay of an exponential moving average of the weights; 0: none")
     average: int = Field(0, ge=0, description="average the weights of the last k (validated) checkpoints at the end")

@@ -1,6 +1,6 @@
-"""Runs the `fit` of models that are not trained by gradients: n-grams that count, word vectors with an own loop.
+"""Runs the `fit` of models that are not trained by gradients: n-grams that count, word vectors with their own loop.
 
-The model reads the data once an epoch (`training.max_epochs`, by default 1). The log, the progress bar and signals are
+The model reads the data once per epoch (`training.max_epochs`, by default 1). The log, the progress bar and signals are
 those of the training loop; a step is a batch. If the model is fitted in epochs, a checkpoint after each lets the run
 resume there, to the bit. Otherwise an interrupted run starts again.
 """
@@ -96,7 +96,7 @@ class _Fitting:
         self.log.advance((number + 1) * self.length)
 
     def _check(self, number: int) -> None:
-        """Stop if a signal has come."""
+        """Stop if a signal was received."""
         if self._signals:
             raise FitInterrupted(self._signals[0], number if self.resumes else 0)
 

@@ -23,7 +23,7 @@ from regard.training.log import Log, Silent
 from regard.training.progress import Progress
 
 _FIRST = 8
-"""So many updates are counted before the powers of two begin."""
+"""The first updates are all counted, up to this number; then only powers of two."""
 
 
 class Counting(TorchDispatchMode):
@@ -44,12 +44,12 @@ class Counting(TorchDispatchMode):
 
 
 def counting(step: int) -> AbstractContextManager[Counting | None]:
-    """Around the passes of an update: it counts, or does nothing in most updates."""
+    """A context for the passes of an update. It counts FLOPs in some updates, and does nothing in the others."""
     return Counting() if step <= _FIRST or step & (step - 1) == 0 else nullcontext()
 
 
 def note(progress: Progress, items: int, flops: float | None) -> None:
-    """Add an update with so many items of the loss, and its FLOPs if it was counted."""
+    """Add an update with its number of items of the loss, and its FLOPs if they were counted."""
     progress.items += items
     if flops is not None:
         progress.counted_items += items
@@ -57,7 +57,7 @@ def note(progress: Progress, items: int, flops: float | None) -> None:
 
 
 def total(progress: Progress) -> float | None:
-    """The FLOPs of all updates so far; None where a part of the run was not counted by an earlier version."""
+    """The FLOPs of all updates so far; None if an earlier version ran a part of the run without counting."""
     if progress.step == 0 or not progress.counted_items or progress.uncounted:
         return None
     return progress.counted_flops * (progress.items / progress.counted_items)
@@ -79,7 +79,7 @@ def _attention_backward(slope: Any, query: Any, keys: Any, values: Any, *_: Any)
 
 
 def _recurrent(x: Any, w_input: Any, w_state: Any, *_: Any) -> int:
-    """One layer of one direction, x [T,B,D]: each row meets both matrices."""
+    """One layer of one direction, x [T,B,D]: each row is multiplied by both matrices."""
     return int(2 * x.shape[0] * x.shape[1] * (w_input.numel() + w_state.numel()))
 
 

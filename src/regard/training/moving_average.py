@@ -46,6 +46,6 @@ class MovingAverage:
 
 @torch.no_grad()
 def _copy(tensors: Mapping[str, Tensor], model: nn.Module) -> None:
-    """Write into the model's own tensors. `load_state_dict` would expect a counter of batch norms without one."""
+    """Write into the model's own tensors. `load_state_dict` would expect a counter for batch norms that have none."""
     for name, own in model.state_dict().items():
         own.copy_(tensors[name])

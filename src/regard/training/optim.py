@@ -33,7 +33,7 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
 
 
 def _lr_scales(names: Iterable[str], scales: Mapping[str, float]) -> dict[str, float]:
-    """The factor of each parameter: that of the longest name in `scales` that it stands under, else 1."""
+    """The factor of each parameter: that of the longest name in `scales` that is or contains the parameter, else 1."""
     result = dict.fromkeys(names, 1.0)
     unused = set(scales)
     for name in result:
@@ -47,7 +47,7 @@ def _lr_scales(names: Iterable[str], scales: Mapping[str, float]) -> dict[str, f
 
 
 def _parts(names: Iterable[str]) -> list[str]:
-    """Every name that stands above a parameter, and the parameters."""
+    """The names of all parameters, and of all modules that contain them."""
     return list(dict.fromkeys(name.rsplit(".", cut)[0] for name in names for cut in range(name.count("."), -1, -1)))
 
 

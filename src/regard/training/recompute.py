@@ -1,4 +1,4 @@
-"""Less memory for long inputs: blocks that compute their inside once more in the backward pass (`layers.block`)."""
+"""Less memory for long inputs: blocks compute their activations again in the backward pass (`layers.block`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from regard.core.errors import UsageError
 
 
 def recompute_blocks(model: nn.Module, wanted: bool) -> None:
-    """Tell all blocks of a model whether to do so; a model without such blocks is refused, if it is wanted."""
+    """Turn this on or off in all blocks of a model. Raises an error if it is wanted and no block can do it."""
     blocks = [module for module in model.modules() if hasattr(module, "recompute")]
     if wanted and not blocks:
         raise UsageError(

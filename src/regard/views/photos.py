@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Pixels = NDArray[np.uint8]
 Floats = NDArray[np.float64]
-_DARK = 0.22  # what is left of the picture where the map is zero
+_DARK = 0.22  # brightness of the picture where the map is zero
 _SIDE, _GAP, _ACROSS = 224, 14, 4  # pixels of a copy on a figure, between copies, and copies in a row
 _LEAST = 7  # lines of a copy in the terminal
 _SHADES = " ░▒▓█"
@@ -123,7 +123,7 @@ def photo_lines(panel: Photo, width: int) -> list[Text]:
     if not panel.maps:
         return []
     rows, columns = np.asarray(panel.maps[0]).shape
-    larger = -(-_LEAST // rows)  # a small map gets several lines a cell, or nothing could be seen
+    larger = -(-_LEAST // rows)  # a small map gets several lines per cell, or nothing could be seen
     rows, wide = rows * larger, 2 * columns * larger
     small = np.asarray(Image.fromarray(panel.picture).resize((wide, rows), Image.Resampling.BOX))
     fit, lines = max(1, width // (wide + 2)), list[Text]()

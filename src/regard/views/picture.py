@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _WIDTH = 8.0
 _MOST = 12  # heads and sites at most in a grid of small multiples
 _FULL = "as wide as the picture"
-_LETTERS = 110  # of a table's text fit side by side
+_LETTERS = 110  # letters of a table's text that fit side by side
 _LABELS = 60  # up to this many rows or columns, each gets a label
 _LINES = ("#0060a8", "#c45a00", "#00785a", "#a0407e", "#5a5a5a", "#8a6d00", "#3f9bd6", "#7a3000")
 _SETTINGS: dict[Any, Any] = {
@@ -237,7 +237,7 @@ def _grid_height(heads: Heads | None) -> float:
 
 
 def _downsampled(values: torch.Tensor) -> Any:
-    """Reduce to at most 128 points a side, each the largest value that falls on it."""
+    """Reduce to at most 128 points per side, each the largest value that falls on it."""
     size = tuple(min(side, 128) for side in values.shape)
     if size == tuple(values.shape):
         return values.numpy()

@@ -1,7 +1,7 @@
 """A result in the terminal, with rich: statements first, then each panel.
 
-Colours mean the same as on a page; without colours, a shade character or the number replaces them. What is too large
-for a terminal is cut, with a line that says how to see all of it.
+Colours mean the same as on a page; without colours, a shade character or the number replaces them. A panel that is too
+large for a terminal is cut, with a line that says how to see all of it.
 """
 
 from __future__ import annotations
@@ -209,7 +209,8 @@ def _words(panel: Words) -> list[RenderableType]:
 
 
 def _document(panel: Document) -> list[RenderableType]:
-    """Each sentence with its weight in the margin; then the strongest words of the heaviest, for want of colours."""
+    """Each sentence with its weight in the margin; then, for terminals without colours, the strongest words of the
+    sentences with the largest weights."""
     ends = limits((value for values in panel.values for value in values), diverging=False)
     heaviest = limits(panel.margin, diverging=False)
     grid = Grid(box=None, padding=(0, 1), pad_edge=False)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-_WIDTH, _HEIGHT, _MARGIN = 9, 44, 16  # of a letter, of a level, around the picture
+_WIDTH, _HEIGHT, _MARGIN = 9, 44, 16  # width of a letter, height of a level, margin of the picture
 
 
 def tree_lines(node: Any) -> list[str]:
-    """Indented lines, a part under its label; a constituent of words only stands in one line."""
+    """Indented lines, each part below its label; a constituent that has only words is one line."""
     label, parts = (node, []) if isinstance(node, str) else node
     if parts and all(isinstance(part, str) for part in parts):
         return [f"{label}  {' '.join(parts)}"]

@@ -19,12 +19,12 @@ Placed = tuple[float, float, str, float]
 _ROOM = 104.0  # characters in a line of words
 _MARGIN = 8.0  # characters for the weight of a sentence
 _LONGEST = 40  # characters of a word
-_LINES = 200  # a picture of more is slow to draw, and soon too high
+_LINES = 200  # a picture with more lines is slow to draw, and too tall
 _WEIGHTS: list[Colour] = [(255, 255, 255), (170, 40, 40)]
 
 
 def n_lines(panel: Words | Document) -> int:
-    """The number of lines that it takes: what is too much is cut, and the last line says so."""
+    """The number of lines of a panel; a longer panel is cut, and its last line says so."""
     if isinstance(panel, Words):
         lines = len(_wrapped(panel.labels, panel.values))
     else:

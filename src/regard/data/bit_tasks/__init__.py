@@ -1,6 +1,6 @@
-"""Generated tasks on sequences of bits, one file a task (Graves et al. 2014). Found by file name.
+"""Generated tasks on sequences of bits (Graves et al. 2014). Each file is a task, which is found by the file's name.
 
-A task turns vectors of bits and one choice into `Steps`: what the machine reads at each step, and what it should say at
+A task turns vectors of bits and one choice into `Steps`: the machine's input at each step, and the right answers at
 the steps where it is asked. It also reads a text such as "10110101 00101101", in which each word is a vector.
 """
 

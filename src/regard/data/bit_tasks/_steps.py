@@ -1,4 +1,4 @@
-"""What every generated task on bits gives: steps to read and to answer."""
+"""The interface of generated tasks on bits: steps to read and to answer."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from regard.core.errors import UsageError
 
 Bits = NDArray[np.float32]
 MOST_STEPS = 100_000
-"""Of one row, so that a short text cannot ask for more than memory holds."""
+"""The limit for one row, so that a short text cannot ask for more than memory holds."""
 CONTROLS = 2
 """Channels beside the bits: for delimiters, and for a number or a query."""
 
 
 class Steps(NamedTuple):
-    """`inputs` [T,I] are read, one row a step; `targets` [T,O] are the right answers where `asked` [T] is True."""
+    """`inputs` [T,I] are read, one row per step; `targets` [T,O] are the right answers where `asked` [T] is True."""
 
     inputs: Bits
     targets: Bits
@@ -29,7 +29,7 @@ class Steps(NamedTuple):
 
 class BitTask(ABC):
     example: ClassVar[str]
-    """A text for vectors of four bits, for errors."""
+    """A text with vectors of four bits, for error messages."""
     shortest: ClassVar[int] = 1
 
     def __init__(self, bits: int) -> None:
@@ -41,12 +41,12 @@ class BitTask(ABC):
         return length
 
     def choices(self, length: int) -> int:
-        """How many ways there are to ask about it."""
+        """The number of choices for a sequence of this length: which item is asked for, or how many copies."""
         return 1
 
     @abstractmethod
     def n_steps(self, length: int, choice: int) -> int:
-        """How many steps it takes to read and to answer."""
+        """The number of steps to read a sequence and to answer."""
 
     @abstractmethod
     def make(self, vectors: Bits, choice: int) -> Steps:
@@ -74,7 +74,7 @@ class BitTask(ABC):
         )
 
     def laid_out(self, read: list[tuple[Bits | None, float, float]], answers: Bits) -> Steps:
-        """Steps from what is read (a vector or none, and both controls), then one step without input an answer."""
+        """Steps that read (a vector or None, and both controls), then one step without input for each answer."""
         n_read, total = len(read), len(read) + len(answers)
         inputs = np.zeros((total, self.d_input), dtype=np.float32)
         targets, asked = np.zeros((total, self.d_output), dtype=np.float32), np.zeros(total, dtype=np.bool_)

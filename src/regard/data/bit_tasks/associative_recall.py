@@ -1,7 +1,7 @@
-"""Associative recall: items of three vectors each, then one of them again; the answer is the item that followed it.
+"""Associative recall: items of three vectors each, then one item again; the answer is the item that followed it.
 
-As a text: "1011 0010 1110 | 0001 0100 1111 ? 1011 0010 1110". A delimiter stands before each item, and the second
-control channel before and after the item that is asked.
+As a text: "1011 0010 1110 | 0001 0100 1111 ? 1011 0010 1110". There is a delimiter before each item; the second control
+channel is 1 before and after the repeated item.
 """
 
 from __future__ import annotations

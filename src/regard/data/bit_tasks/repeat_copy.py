@@ -1,7 +1,7 @@
-"""Repeat copy: a sequence of random vectors, how often it is wanted, then as many copies and an end.
+"""Repeat copy: a sequence of random vectors and a number; the answer is that number of copies and an end.
 
-As a text: "1011 0010 x3" asks for three copies. The number stands on the second control channel, divided by 10 (the
-paper normalises it too); the end is a bit of its own in the answer.
+As a text: "1011 0010 x3" asks for three copies. The number is on the second control channel, divided by 10 (the paper
+normalises it too); the end is a separate bit of the answer.
 """
 
 from __future__ import annotations

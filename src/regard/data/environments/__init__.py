@@ -1,8 +1,9 @@
-"""Environments to act in, one file a kind: bandits and tabular MDPs, made here, and those of Gymnasium.
+"""Environments to act in, one file per kind: bandits and tabular MDPs, made here, and those of Gymnasium.
 
-A recipe chooses one by its file's name, with options: `environment: {name: bandit, arms: 5, pulls: 10}`. All that
-happens in an environment is a function of the seed, the split, its number and the actions, so a resumed run meets the
-same environments. Many are stepped together, as arrays; `as_gymnasium` shows one alone, with Gymnasium's interface.
+A recipe chooses a kind by its file's name, with options: `environment: {name: bandit, arms: 5, pulls: 10}`. All that
+happens in an environment is a function of the seed, the split, its number and the actions, so a resumed run has the
+same environments. Many environments are stepped together, as arrays; `as_gymnasium` gives a single environment
+Gymnasium's interface.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ gittins     the largest Gittins index (Gittins 1979). The index of an arm with a
             λ / (1 − β) = m (1 + β V_λ(a + 1, b)) + (1 − m) β V_λ(a, b + 1),   m = a / (a + b)
             V_λ(a, b)   = max(λ / (1 − β), the right side)
 
-            It is optimal for rewards discounted by β for ever; for N pulls we take β = 1 − 1/N. V is worked out
+            It is optimal for rewards discounted by β for ever; for N pulls we take β = 1 − 1/N. V is computed
             backwards from states with many pulls, for a grid of λ at once.
 """
 
@@ -76,7 +76,7 @@ def gittins_indices(pulls: int, discount: float) -> Numbers:
     # Past this many pulls the mean hardly moves any more within the discount's horizon.
     last = pulls + 2 + int(min(4 / (1 - discount), 1000))
     indices = np.zeros((pulls + 1, pulls + 1))
-    wins = np.arange(1, last)[:, None]  # with the prior's one; losses are `last` − wins
+    wins = np.arange(1, last)[:, None]  # the prior's win included; losses are `last` − wins
     values = np.maximum(retire, wins / last / (1 - discount))
     for total in range(last - 1, 1, -1):
         wins = np.arange(1, total)[:, None]

@@ -1,8 +1,7 @@
 """The contract of environments, and how a policy sees them.
 
-A policy learns within one trial of `n_steps` steps (Duan et al. 2016, RL²): before step t it is told the state, its
-last action, its last reward, and whether an episode has just ended. A trial may hold several episodes in one
-environment.
+A policy learns within one trial of `n_steps` steps (Duan et al. 2016, RL²): before step t it reads the state, its last
+action, its last reward, and whether an episode has just ended. A trial may hold several episodes in one environment.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _TOKEN = re.compile(r"(?:(\d{1,6})/)?(\d{1,6}):([-+]?\d{1,9}(?:\.\d{1,9})?)")
 
 
 class Worlds(ABC):
-    """Several environments at the same step of their trials. `states` [B] are what is seen; 0 where nothing is."""
+    """Several environments at the same step of their trials. `states` [B] are visible; 0 if there are no states."""
 
     states: Ints
 
@@ -55,12 +54,12 @@ class Environment(Config, ABC):
     @property
     @abstractmethod
     def n_states(self) -> int:
-        """0: there is nothing to see."""
+        """The number of visible states; 0 if there are none."""
 
     @property
     @abstractmethod
     def n_steps(self) -> int:
-        """Steps of a trial."""
+        """The number of steps of a trial."""
 
     @abstractmethod
     def begin(self, seed: int, split: int, numbers: Ints) -> Worlds:
@@ -76,7 +75,7 @@ class Environment(Config, ABC):
 
     @property
     def d_input(self) -> int:
-        """Numbers of a step, as `step_features` writes it."""
+        """The number of features of a step, as `step_features` returns them."""
         return self.n_states + self.n_actions + 2
 
     def read(self, text: str) -> History:
@@ -140,7 +139,7 @@ def step_features(environment: Environment, history: History, time: int) -> Floa
 
 
 def shares_of(seed: int, stream: int, numbers: Ints, count: int) -> Numbers:
-    """`count` numbers from 0 to 1 for each environment [B,count], by its own number alone."""
+    """`count` numbers from 0 to 1 for each environment [B,count]; they do not depend on the other environments."""
     return np.stack([Dice(seed, stream, int(number)).shares(count) for number in numbers])
 
 

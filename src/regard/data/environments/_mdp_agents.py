@@ -42,7 +42,7 @@ class Psrl:
         self.sums[rows, states, actions] += rewards
         self.visits[rows, states, actions] += 1
         self.time += 1
-        # After an episode's last step a new one begins, whose state says nothing about this action.
+        # After an episode's last step a new episode begins; its state says nothing about this action.
         if self.time % self.horizon:
             self.counts[rows, states, actions, after] += 1
 

@@ -44,7 +44,7 @@ class Bandit(Environment):
 
 
 class BanditWorlds(Worlds):
-    """`chances` [B,K] are the p of each arm, `luck` [B,N] decides each pull: an arm pays if its p is above."""
+    """`chances` [B,K] are the p of each arm, `luck` [B,N] decides each pull: an arm pays if its p is larger."""
 
     def __init__(self, chances: Numbers, luck: Numbers) -> None:
         self.chances, self.luck, self.time = chances, luck, 0

@@ -1,8 +1,8 @@
 """Environments of Gymnasium (Towers et al. 2024) with discrete states and actions, by their id, such as FrozenLake-v1.
 
 A trial is `steps` steps: an episode that ends is followed by another in the same environment. An environment is seeded
-by the seed, the split and its number. `as_gymnasium` goes the other way: it shows a single environment that was made
-here, such as a bandit, with Gymnasium's interface, for programs that are written for it.
+by the seed, the split and its number. `as_gymnasium` does the reverse: it gives an environment that was made here, such
+as a bandit, Gymnasium's interface, for programs that are written for it.
 
 Gymnasium is imported when it is used: `pip install regard[gymnasium]`.
 """
@@ -24,7 +24,7 @@ from regard.data.environments._environment import Environment, Numbers, Worlds
 
 class Gymnasium(Environment):
     id: str = Field(description="as gymnasium.make takes it")
-    steps: int = Field(100, gt=0, le=10_000, description="of a trial")
+    steps: int = Field(100, gt=0, le=10_000, description="steps of a trial")
 
     @property
     def n_actions(self) -> int:

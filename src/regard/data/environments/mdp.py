@@ -1,4 +1,4 @@
-"""Random tabular MDPs (Duan et al. 2016): S states, A actions, episodes of H steps, several episodes a trial.
+"""Random tabular MDPs (Duan et al. 2016): S states, A actions, episodes of H steps, several episodes per trial.
 
     next state ~ P(·|s, a), each P drawn from a flat Dirichlet distribution
     reward     ~ N(m(s, a), 1), m drawn from N(1, 1)
@@ -57,7 +57,7 @@ class Mdp(Environment):
 
 
 class MdpWorlds(Worlds):
-    """`chances` [B,S,A,S], mean rewards [B,S,A], and what decides each step: `noise` and `luck` [B,T]."""
+    """`chances` [B,S,A,S], mean rewards [B,S,A], and the random numbers of each step: `noise` and `luck` [B,T]."""
 
     def __init__(self, chances: Numbers, means: Numbers, noise: Numbers, luck: Numbers, horizon: int) -> None:
         self.sums, self.means = np.cumsum(chances, -1), means

@@ -1,7 +1,7 @@
 """What all kinds of tokenizers need of the `tokenizers` library, and guards against two of its problems.
 
 The library is written in Rust and may panic; Python sees a `BaseException` that `except Exception` does not catch. And
-after a fork it prints a warning unless it was told whether to use threads: a child must not, because the thread pool
+after a fork it prints a warning unless a setting says whether to use threads: a child must not, because the thread pool
 does not survive the fork; the parent may.
 """
 

@@ -2,8 +2,8 @@
 
     t(f|e) ← Σ_pairs count of (e, f), each occurrence of f shared among the e of its sentence in proportion to t(f|e)
 
-Sentences that are pairs of each other are all that it reads. It starts with equal probabilities, so its first round
-counts co-occurrences. Every sentence also has an empty word, which explains what no source token does.
+It needs only pairs of sentences. It starts with equal probabilities, so its first round counts co-occurrences. Every
+source sentence also has an empty word, for target tokens that no source token explains.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def frequent_tokens(target: Sequence[Sequence[int]], *, n_target: int, count: in
 def _occurrences(
     source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Every pair of a source word and a target token of one sentence, and which occurrence of the token it is."""
+    """Every pair of a source word and a target token in the same sentence pair, and the number of that occurrence of
+    the target token."""
     words, tokens, places, seen = [], [], [], 0
     for row, translation in zip(source, target, strict=True):
         every = np.concatenate([[_EMPTY], np.asarray(row, dtype=np.int64) + 1])

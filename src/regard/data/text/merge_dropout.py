@@ -5,8 +5,8 @@ with probability `rate`. With 0 the token comes out whole; with 1 it stays chara
 tokens are spelt, which helps most where text is scarce. Validation and translation use the ordinary tokens.
 
 Where we differ: the paper cuts words, we cut the tokens that a word has become. No piece then crosses the border of two
-tokens. A token that loses a merge takes one of 32 cuts that were drawn for it once, so that a whole epoch can be cut
-ahead, in arrays, and its batches planned with the lengths that the rows really have.
+tokens. A token that loses a merge takes one of 32 cuts that were drawn for it once. So a whole epoch can be cut in
+advance, in arrays, and its batches are planned with the real lengths of the rows.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from regard.data.text import Tokenizer
 
 Array = NDArray[np.integer[Any]]
 _VARIANTS = 32
-_SEED = 0  # of the cuts of a token; which of them is taken follows from the dice of the epoch
-_ROWS = 20_000  # are cut at a time, which bounds the memory
+_SEED = 0  # for drawing the cuts of a token; the dice of the epoch choose among them
+_ROWS = 20_000  # rows that are cut at a time; this bounds the memory
 
 
 class MergeDropout:

@@ -41,7 +41,7 @@ def plain_rows(
     *,
     begin: int | None = None,
 ) -> list[Row]:
-    """The ids of each text or pair of texts, after the token `begin` if there is one; without segments.
+    """The ids of each text or pair of texts, after the token `begin` if it is given; without segments.
 
     An empty text becomes one padding token, so that the model has an input.
     """

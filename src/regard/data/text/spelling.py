@@ -1,12 +1,12 @@
-"""The characters of words, for models that read a word by its spelling (ELMo). This is the one place that makes them.
+"""The characters of words, for models that read a word by its spelling (ELMo). Only this module makes them.
 
 A word is 50 numbers, as in Peters et al. 2018: `begin`, the bytes of its UTF-8 (at most 48), `end`, then `filler`.
-They are the bytes 0 … 255 plus one, then those of the marks; 0 is left for places that hold no word at all. The
-beginning and the end of a text are words of one mark.
+Bytes are the numbers 1 … 256; the special characters (begin and end of a text, begin and end of a word, filler) follow.
+Padding, which is not a word, is all 0. The beginning and the end of a text are words of one special character.
 
 `SpellingTokenizer` is a tokenizer whose unknown words keep their spelling: a word that is not in the vocabulary gets
-the next id after it, for as long as the tokenizer is open. Such ids travel with the rows of a text, are shown as the
-word itself, and become characters like all others; no model has a row for them, and no file holds them.
+the next free id after the vocabulary, as long as the tokenizer exists. Such an id is shown as the word itself, and has
+characters like any other; no model has an embedding for it, and no file stores it.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def _framed(inside: Sequence[int]) -> NDArray[np.int16]:
 
 
 class SpellingTokenizer(Tokenizer):
-    """Gives `characters` of ids, also of words that are not in its vocabulary."""
+    """Returns the `characters` of ids, also for words that are not in its vocabulary."""
 
     def __init__(self, closed: Tokenizer) -> None:
         super().__init__(closed._inner, closed.specials, size=closed.vocab_size, growth=closed._growth)
         self.closed = closed
-        """The same tokenizer, for which unknown words are all one token."""
+        """The same tokenizer with a single token for all unknown words."""
         self._met: dict[str, int] = {}
         self._table: NDArray[np.int16] | None = None
 
@@ -69,7 +69,7 @@ class SpellingTokenizer(Tokenizer):
         return torch.from_numpy(self._spellings()[ids.numpy()])
 
     def _meet(self, word: str) -> int:
-        """The id of an unknown word; the unknown token itself, if the text spells it or too many words were met."""
+        """The id of an unknown word. It is the unknown token if the text spells that token, or after too many words."""
         normalizer = self._inner.normalizer
         spelling = word if normalizer is None else normalizer.normalize_str(word)
         if spelling == self._inner.id_to_token(self.unk) or (len(self._met) >= _MOST_MET and spelling not in self._met):
@@ -81,12 +81,12 @@ class SpellingTokenizer(Tokenizer):
         return super()._known([self.unk if self.vocab_size <= i < most else i for i in ids])
 
     def _spellings(self) -> NDArray[np.int16]:
-        """A row for each id, those of the words met included."""
+        """A row for each id, including the unknown words so far."""
         if self._table is None:
             self._table = np.stack([spelled(piece) for piece in self.pieces()])
-            marks = {"pad": np.zeros(LONGEST, dtype=np.int16), "bos": _framed([_TEXT_BEGINS]),
-                     "eos": _framed([_TEXT_ENDS])}  # fmt: skip
-            for name, row in marks.items():
+            special = {"pad": np.zeros(LONGEST, dtype=np.int16), "bos": _framed([_TEXT_BEGINS]),
+                       "eos": _framed([_TEXT_ENDS])}  # fmt: skip
+            for name, row in special.items():
                 if (number := getattr(self.specials, name)) is not None:
                     self._table[number] = row
         if new := list(self._met)[len(self._table) - self.vocab_size :]:

@@ -179,7 +179,7 @@ class Tokenizer:
         return spellings
 
     def whole_words(self) -> dict[int, str]:
-        """The ids of tokens that are a whole word, without the marks of words, or begin one; no special tokens."""
+        """The text, by id, of tokens that are a whole word or begin one, without word markers; no special tokens."""
         special = self._special_ids | {self.specials.unk}
         spelt = ((number, self._word_marks.begun(piece)) for number, piece in enumerate(self.pieces()))
         return {number: word for number, word in spelt if word and number not in special}

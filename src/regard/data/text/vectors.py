@@ -4,8 +4,8 @@
     word2vec binary    "N D\\n", then for each word its bytes, a space, D little-endian float32, and (mostly) a line end
     GloVe text         the lines of word2vec's text without the first
 
-Files may be compressed (.gz, .xz). A file is read as it comes: memory grows with what is there and not with what its
-first line promises. NaN and infinity, lines of another width and an early end are refused.
+Files may be compressed (.gz, .xz). A file is read piece by piece: memory grows with its contents, not with the sizes in
+its first line. NaN and infinity, lines of another width and an early end are refused.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ def read_vectors(path: str | Path) -> WordVectors:
         form = vector_format(path)
         if form is not None:
             return check_vectors(path, _read_binary(path) if form == "word2vec_binary" else _read_text(path))
-    with open_bytes(path):  # says if there is no such file
+    with open_bytes(path):  # raises an error if there is no such file
         pass
     raise DataError(f"{path} holds no word vectors", expected="word2vec's text or binary format, or GloVe's text")
 
 
 def write_vectors(path: str | Path, words: Sequence[str], vectors: Array, form: Form) -> None:
-    """Write a file. Numbers in text have the nine digits from which every float32 is read back as it was."""
+    """Write a file. Numbers in text have nine digits, which is enough to read back every float32 exactly."""
     if spaced := [word for word in words if not word or re.search(r"[ \n]", word)]:
         raise DataError("this format cannot hold words with spaces", got=repr(spaced[0]))
     numbers = np.ascontiguousarray(vectors, dtype="<f4")
@@ -183,7 +183,7 @@ def _check_size(path: Path, wanted: int | None, width: int, *, bytes_of_number: 
     """Refuse a first line that promises more than the file's bytes can hold."""
     most = path.stat().st_size // bytes_of_number
     if path.suffix.lower() in (".gz", ".xz"):
-        most *= 1100  # compressed text cannot expand more than this by gzip; what is read is bounded by what is there
+        most *= 1100  # gzip cannot compress text more than this; what is read is limited by the file's contents anyway
     if not 0 < width <= _WIDEST or (wanted or 0) * width > most:
         first = f"{wanted:,} words of {width:,} numbers" if wanted is not None else f"words of {width:,} numbers"
         raise DataError(

@@ -53,7 +53,7 @@ class WordMarks:
         return cls(spaces=_SPACE in json.dumps(state, ensure_ascii=False))
 
     def begun(self, piece: str) -> str | None:
-        """The text of a piece that begins a word (that is a word, if pieces say where words end); None of others."""
+        """The text of a piece that begins a word (or ends it, if pieces mark the ends of words); None for others."""
         if self.inside:
             return None if piece.startswith(self.inside) else piece
         if self.after:

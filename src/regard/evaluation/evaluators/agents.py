@@ -1,7 +1,8 @@
-"""The mean reward of baselines that need no training, in the environments that the policy is measured in.
+"""The mean reward of baselines that need no training, in the environments in which the policy is measured.
 
-Which there are depends on the kind: random actions, UCB1, Thompson sampling and Gittins' index for bandits, random
-actions and posterior sampling (PSRL) for MDPs. They are played once a run: the environments are the same each time.
+The baselines depend on the kind of environment: random actions, UCB1, Thompson sampling and Gittins' index for bandits,
+random actions and posterior sampling (PSRL) for MDPs. They are played once per run, since the environments are the same
+at each validation.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     error_f = Σ |F(prediction − signal)|² / Σ |F(signal)|²        over frequencies from f to 2f (error_1: below 2)
 
-F is the Fourier transform over the whole signal, frequencies count turns across it, and for a picture the frequency is
-the length of the vector. 1 is a band that is not learnt at all, 0 one that is fitted. Logged at each validation, this
-is the spectral bias: low bands fall first.
+F is the Fourier transform over the whole signal. Frequencies are in cycles over the signal; for a picture, the
+frequency is the length of the frequency vector. The error is 1 for a band that is not learnt at all and 0 for one that
+is fitted. Logged at each validation, it shows the spectral bias: low bands fall first.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Rouge(Evaluator):
     needs: ClassVar[tuple[str, ...]] = ("inputs", "references")
 
     beam: int = Field(1, gt=0, description="1 is greedy")
-    lead: int = Field(0, ge=0, description="also score the first so many words of each document; 0: do not")
+    lead: int = Field(0, ge=0, description="also score this many first words of each document; 0: do not")
 
     def __call__(self, held_out: HeldOut) -> dict[str, float]:
         scores = rouge(held_out.texts(beam=self.beam), held_out.references)

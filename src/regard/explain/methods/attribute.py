@@ -207,7 +207,7 @@ def _of_answer(trace: Trace, how: str, row: int, steps: int, baseline: str) -> R
 def answer_parts(
     trace: Trace, *, how: str = "integrated", row: int = 0, steps: int = 64, baseline: str = "zero"
 ) -> tuple[dict[str, Tensor], float, float]:
-    """What each input vector gives to the answer's score, by input [T]; the score, and that of the baseline."""
+    """The part of each input vector in the answer's score, by input [T]; the score; and the score of the baseline."""
     subject = trace.live()
     _check_vectors(trace)
     entries = {name: x[row] for name, x in trace.hidden.items() if name.endswith(".input")}

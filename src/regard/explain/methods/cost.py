@@ -9,10 +9,10 @@ Five layers that map [1, n, d] to the same shape are measured:
 
 There is one head and there are no projections, which cost n·d² in every kind of layer and would only hide the
 differences. Each time is the median of repeats that alternate between the layers, so that a busy moment of the machine
-affects all of them. On a CPU torch runs the LSTM in one library call (oneDNN) and the other two step by step, which
-shows. Memory is the largest number of bytes that torch held at one time during a call, by its profiler's record of
-allocations; the input and the weights existed before and are not counted. Beside them stands what time on one machine
-does not show: how many operations must run one after another, and how many lie between two positions (`chains`).
+affects all of them. On a CPU torch runs the LSTM in one library call (oneDNN) and the other two step by step, and the
+times show it. Memory is the largest number of bytes that torch held at one time during a call, from its profiler's
+record of allocations; the input and the weights existed before and are not counted. Two counts show what time on one
+machine does not: how many operations must run one after another, and how many lie between two positions (`chains`).
 """
 
 from __future__ import annotations

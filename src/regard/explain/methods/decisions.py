@@ -46,13 +46,13 @@ def decisions(trace: Trace, *, sites: str = "*", row: int = 0, top: int = 3) -> 
 
 
 def _ranked(weights: Tensor, before: int, top: int) -> list[int]:
-    """The places before `before` with the largest weights, the largest first; none without weight."""
+    """Up to `top` positions before `before`, by falling weight; positions with weight 0 are left out."""
     order = torch.argsort(weights[:before], descending=True, stable=True)[:top].tolist()
     return [place for place in order if float(weights[place]) > 0]
 
 
 def _table(mean: Tensor, labels: list[str], top: int) -> Table:
-    """A row for each decision; of many, the last ones."""
+    """A row for each decision; at most the last `_MOST_ROWS`."""
     rows: list[list[str | float | int | None]] = []
     for place in range(max(0, len(labels) - _MOST_ROWS), len(labels)):
         order = _ranked(mean[place], place, top)

@@ -47,7 +47,7 @@ def document(trace: Trace, *, row: int = 0, plain: bool = False) -> Result:
 
 
 def _levels(trace: Trace, row: int) -> tuple[list[Look], Look]:
-    """What was seen of each sentence's words, and of the sentences."""
+    """The looks at the words of each sentence, and the look at the sentences."""
     trace.check_row(row)
     looks = {name: trace.looks(name, row) for name in trace.sites}
     for name, site in trace.sites.items():

@@ -3,7 +3,7 @@
 A causal model's loss at position p depends only on the p tokens before it, so one window of the longest length contains
 every shorter one: the text is cut into windows, each is scored once, and losses are averaged by position. Position
 schemes differ past the trained length: learned positions end there; sinusoidal and rotary positions take values never
-seen in training; relative positions and ALiBi only meet distances that they clip or give little weight (Press et al.
+seen in training; relative positions and ALiBi only get distances that they clip or give little weight (Press et al.
 2022, Train Short, Test Long).
 
 Standard errors are over windows. Positions are averaged in buckets; no bucket spans the trained length.

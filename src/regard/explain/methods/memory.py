@@ -4,8 +4,9 @@
     sizes       ‖M_t(i)‖, what a row held when the step read it
     contents    M_t(i), the numbers of each row at one step (by default the last)
 
-Only the rows of the memory that some head weighed by at least `least` are shown, and what stands between them. Shifts
-go round, so rows are a ring: they are shown from the row after the longest gap on, so that 127 may stand beside 0.
+A row of the memory is in use if some head gives it a weight of at least `least` at some step. The rows in use are
+shown, and the rows between them. Shifts wrap around, so the rows form a ring; the picture begins after the longest gap
+between rows in use, so that row 127 may stand beside row 0.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _contents(look: Look) -> Tensor:
 
 
 def _used(weights: list[Tensor], least: float) -> list[int]:
-    """The shortest stretch of the ring that holds all rows which some head weighed so much."""
+    """The shortest stretch of the ring that contains every row with a weight of at least `least`."""
     most = torch.cat([each.amax(1) for each in weights]).amax(0)
     used = (most >= least).nonzero().flatten().tolist() or [int(most.argmax())]
     size = len(most)

@@ -1,8 +1,8 @@
 """Which order of an n-gram model each word's probability came from.
 
-An interpolated model mixes all orders (see `models/ngram.py`): p(w) = Σ_n part_n, where part_n is what the discounted
-count of the n-gram gives, times the weights γ of the longer contexts, and part_0 is the uniform distribution's. A
-model that was read from an ARPA file, or maximum likelihood, takes p from the longest known n-gram alone.
+An interpolated model mixes all orders (see `models/ngram.py`): p(w) = Σ_n part_n. part_n comes from the discounted
+count of the n-gram, times the weights γ of the longer contexts; part_0 comes from the uniform distribution. A model
+from an ARPA file, or one with maximum-likelihood counts, takes p from the longest known n-gram alone.
 """
 
 from __future__ import annotations

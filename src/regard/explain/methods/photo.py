@@ -2,7 +2,7 @@
 
 The weights are those of the last site that looks at the image, the mean of its heads or one head. A Vision Transformer
 has no words: the picture is that of its first token. A model that answers a question has a picture for each look at the
-image; if it also looks at exemplars, these stand beside it, with its looks at them.
+image; if it also looks at exemplars, they are shown beside it in the same way.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _maps(trace: Trace, look: Look, head: int | None, count: int) -> list[Tensor
 
 
 def _beside(trace: Trace, row: int, head: int | None, most: int) -> list[Photo]:
-    """A panel for each image that the model looked at besides that of its input."""
+    """A panel for each image, other than its input, that the model looked at."""
     panels = []
     for side, other in trace.live().beside.items():
         for look in (look for name in trace.sites for look in trace.looks(name, row) if look.site.keys == side):
@@ -83,7 +83,7 @@ def _over_image(trace: Trace, sites: str, row: int) -> Look:
 
 
 def _peak(word: str, cells: Tensor) -> _Peak:
-    """The cell with the largest weight, and how many of the largest make up half of all."""
+    """The cell with the largest weight, and the smallest number of cells that hold half of the weight."""
     place = int(cells.argmax())
     sums = cells.flatten().sort(descending=True).values.cumsum(0)
     half = int((sums < 0.5 * sums[-1]).sum()) + 1

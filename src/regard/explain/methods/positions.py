@@ -1,9 +1,9 @@
 """What a model adds to its embeddings for each position: sines, or vectors that it learnt.
 
-The vectors stand as rows of a heat map. Their cosines say what the model can tell from them: nearby positions should be
-more alike than distant ones. The patches of an image are numbered row by row, but the model is never told that they
-form a grid; if it has learnt that, each patch is most like those in its own row and column (Dosovitskiy et al. 2021,
-figure 7). Rotary positions, ALiBi and other schemes that act inside attention add no vectors to draw.
+A heat map has one row per vector. The cosines of the vectors show what they say about positions: nearby positions
+should be more alike than distant ones. The patches of an image are numbered row by row, but the model is never told
+that they form a grid; if it has learnt that, each patch is most like those in its own row and column (Dosovitskiy et
+al. 2021, figure 7). Rotary positions, ALiBi and other schemes that act inside attention add no vectors to draw.
 """
 
 from __future__ import annotations

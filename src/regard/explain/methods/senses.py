@@ -68,7 +68,7 @@ def _sentences(trace: Trace, side: str) -> list[str]:
 
 
 def _words(labels: list[str]) -> list[tuple[str, list[int]]]:
-    """Words in lower case with the places of their pieces: both ways in which tokenizers mark pieces are read."""
+    """Words in lower case with the positions of their pieces; reads both ways in which tokenizers mark pieces."""
     starts = any(label[:1] in ("▁", "␣") for label in labels)
     words: list[tuple[str, list[int]]] = []
     for place, label in enumerate(labels):

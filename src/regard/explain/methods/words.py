@@ -2,7 +2,7 @@
 
 The answer's score, log p of the class (see `Subject.score`), is divided among the words of the text: integrated
 gradients from zero vectors (Sundararajan et al. 2017). Where words are summed, as in a bag of words, zero vectors are
-a text without words. The parts add up to the score minus that of the empty text but for the error of the integral,
+a text without words. The parts add up to the score minus the score of the empty text, up to the error of the integral,
 which is reported. The parts of a word that occurs several times are added.
 """
 
@@ -22,7 +22,7 @@ NEEDS = {"weights": False}
 
 
 def words(trace: Trace, *, row: int = 0, top: int = 10, steps: int = 64) -> Result:
-    """The words that spoke most for the answer and against it, and what each gave to its log-probability."""
+    """The words that count most for the answer and against it, and what each adds to its log-probability."""
     trace.check_row(row)
     if top < 1 or steps < 1:
         raise UsageError("top and steps must be positive", got=f"top {top}, steps {steps}", expected="1 or more")
@@ -56,7 +56,7 @@ def words(trace: Trace, *, row: int = 0, top: int = 10, steps: int = 64) -> Resu
                 for side, kept in chosen.items()
                 if kept
             ),
-            f"{score}; {abs(rest):.1e} of the difference is no word's.".replace("-", "−"),
+            f"{score}; {abs(rest):.1e} of the difference belongs to no word.".replace("-", "−"),
         ],
         {
             "words": labels,

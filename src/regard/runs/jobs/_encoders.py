@@ -15,7 +15,7 @@ from regard.store import StoredModel, load_model
 
 
 def open_encoder(folder: str | None, *, frozen: bool) -> StoredModel | None:
-    """The encoder in a folder; None without one, which a frozen encoder must have."""
+    """The encoder in a folder; None without a folder, which is an error if the encoder is frozen."""
     if folder is None:
         if frozen:
             remedy = "Name one in data.encoder, or set model.options.frozen to false."
@@ -24,7 +24,7 @@ def open_encoder(folder: str | None, *, frozen: bool) -> StoredModel | None:
     stored = load_model(expand_path(folder))
     if not hasattr(stored.model, "grid") or "image" not in stored.extra:
         expected = "a convolutional image encoder, such as EfficientNet-Lite or a ResNet"
-        raise ConfigError("data.encoder is no image encoder", got=f"a {stored.name}", expected=expected)
+        raise ConfigError("data.encoder is not an image encoder", got=f"a {stored.name}", expected=expected)
     return stored
 
 

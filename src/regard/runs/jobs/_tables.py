@@ -24,7 +24,7 @@ class LabelledFile(Config):
     other: str | int | None = None
     label: str | int | None = 1
     header: bool | None = None
-    mail: bool = Field(False, description="texts are letters: what stands before the first blank line is left out")
+    mail: bool = Field(False, description="texts are e-mails: the header, up to the first blank line, is left out")
 
     def path(self) -> Path:
         return expand_path(self.file)
@@ -35,11 +35,11 @@ class LabelledFile(Config):
 
 
 def _body(text: str) -> str:
-    """A letter without the lines of its header; one that is nothing but a header stays as it is."""
+    """An e-mail without its header; one that is only a header stays unchanged."""
     body = text.partition("\n\n")[2]
     return body if body.strip() else text
 
 
 def all_texts(examples: Sequence[Example]) -> list[str]:
-    """Yield all texts, to learn a vocabulary from."""
+    """All texts, to learn a vocabulary from."""
     return [text for example in examples for text in (example.text, example.other) if text is not None]

@@ -25,7 +25,7 @@ from regard.tasks.bidirectional_lm import BidirectionalLm
 
 class BidirectionalLmData(LanguageModelData):
     tokenizer: TokenizerConfig = TokenizerConfig(kind="space", vocab_size=20_000)
-    context: int = Field(32, gt=1, description="words of a window; states do not go on from one to the next")
+    context: int = Field(32, gt=1, description="words of a window; states are not carried from one window to the next")
     streams: None = Field(None, description="not for this task")
 
 

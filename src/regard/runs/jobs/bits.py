@@ -25,7 +25,7 @@ class BitsData(Config):
     length: int | tuple[int, int] = Field((1, 20), description="vectors (or items) of a row: a number, or from and to")
     rows: int = Field(200_000, gt=0, le=10_000_000, description="rows of an epoch")
     validation: int | None = Field(256, gt=0, le=1_000_000, description="rows of the same lengths, held out")
-    seed: int = Field(1, ge=0, description="of the rows; that of the weights is training.seed")
+    seed: int = Field(1, ge=0, description="seed of the rows; training.seed is that of the weights")
 
 
 class BitsJob(Setup):

@@ -42,7 +42,7 @@ class ClassificationData(Config):
     max_len: int = Field(128, gt=3, description="tokens per row, special tokens included; longer texts are cut")
     max_rows: int | None = Field(None, gt=0, description="most examples per batch")
     train_rows: int | None = Field(
-        None, gt=0, description="train on so many examples only, which training.seed draws; the rest is not read"
+        None, gt=0, description="train on only this many examples, drawn by training.seed; the rest is not read"
     )
 
     @model_validator(mode="after")

@@ -23,7 +23,7 @@ _Turns = Annotated[float, Field(gt=0, le=1e6)]
 
 class CoordinatesData(Config):
     picture: str | None = Field(None, description="an image file")
-    numbers: str | None = Field(None, description="a text file with a number a line, or a WAV file")
+    numbers: str | None = Field(None, description="a text file with one number per line, or a WAV file")
     sines: tuple[_Turns, ...] | None = Field(None, description="generated: the frequencies of sines that are summed")
     size: int = Field(128, gt=1, le=4096, description="pixels per side of the picture; points of generated sines")
     every: int = Field(2, gt=0, description="training sees every n-th point of each axis; 1: all of them")

@@ -31,7 +31,7 @@ class LanguageModelData(Config):
     tokenizer: TokenizerConfig = TokenizerConfig()
     context: int = Field(256, gt=0, description="tokens that the model sees at once")
     streams: int | None = Field(
-        None, gt=0, description="read the text in so many streams at once, for a recurrent model that carries its state"
+        None, gt=0, description="read the text in this many parallel streams; the model must be recurrent"
     )
     documents: Documents = Field("none", description="where a document ends and </s> is added")
 
@@ -66,7 +66,7 @@ class LanguageModelJob(Setup):
         return [*paths(self.data.train), *paths(self.data.validation)]
 
     def fixed_options(self) -> dict[str, Any]:
-        # Whatever the task of the model to start from was.
+        # This holds whatever the task of the model to start from was.
         return {"head": "tokens"} if self.start is not None and hasattr(self.start.config, "head") else {}
 
     def needed_length(self) -> NeededLength:
@@ -98,7 +98,7 @@ class LanguageModelJob(Setup):
         return Windows(examples.tokens, context=context, rows=rows, seed=training.seed, shuffle=shuffle)
 
     def _check_streams(self, tokens: int, streams: int) -> None:
-        """Refuse streams that are shorter than one window: no state would be carried anywhere."""
+        """Refuse streams that are shorter than one window: no state would be carried."""
         context = self.data.context
         if (length := (tokens - 1) // streams) < context:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""Constituency parsing: from trees, one a line, to a model that writes brackets for a sentence (`data/trees.py`)."""
+"""Constituency parsing: from trees, one per line, to a model that writes brackets for a sentence (`data/trees.py`)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from regard.runs.jobs.translation import TranslationJob
 from regard.runs.setup import Say, TokenizerConfig
 from regard.tasks.parsing import Parsing
 
-_LABELS = 10_000  # more than there are brackets
+_LABELS = 10_000  # vocabulary size that is larger than the number of brackets
 
 
 class TreeFiles(Config):
-    trees: str = Field(description="a file of trees, one a line (plain, .gz or .xz)")
+    trees: str = Field(description="a file of trees, one per line (plain, .gz or .xz)")
 
     def read(self) -> list[Tree]:
         return read_trees(expand_path(self.trees))
@@ -31,7 +31,7 @@ class ParsingData(Config):
     train: TreeFiles
     validation: TreeFiles | None = None
     tokenizer: TokenizerConfig = TokenizerConfig()
-    """Of the words; brackets are tokens of their own."""
+    """The vocabulary of the words; brackets have their own."""
     max_tokens: int = Field(256, gt=0, description="sentences with more words or brackets are left out of training")
 
 
@@ -59,7 +59,7 @@ class ParsingJob(TranslationJob):
         return {"source": lambda: self._sides(0), "target": lambda: self._sides(1)}
 
     def cuts(self) -> None:
-        """Words are always cut alike."""
+        """None: a word is always split into the same tokens."""
 
     def _sides(self, side: int) -> Iterator[str]:
         return (_pair(tree)[side] for tree in self.data.train.read())

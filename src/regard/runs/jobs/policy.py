@@ -1,4 +1,4 @@
-"""Reinforcement learning: a policy that learns, within a trial, how to act in an environment it has not met."""
+"""Reinforcement learning: a policy that learns, within a trial, how to act in an environment that is new to it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from regard.tasks.policy import Policy
 
 class PolicyData(Config):
     environment: dict[str, Any] = Field({"name": "bandit"}, description="a file of data/environments, with options")
-    trials: int = Field(256, gt=0, le=1_000_000, description="trials that are played before they are learnt from")
-    passes: int = Field(4, gt=0, le=1000, description="how often they are read")
+    trials: int = Field(256, gt=0, le=1_000_000, description="trials that are played and then learnt from")
+    passes: int = Field(4, gt=0, le=1000, description="how often these trials are read")
     parts: int = Field(4, gt=0, le=10_000, description="batches of a pass")
     discount: float = Field(0.99, ge=0, le=1, description="γ")
     smoothing: float = Field(0.3, ge=0, le=1, description="λ of the advantages")
@@ -32,7 +32,7 @@ class PolicyData(Config):
     value_weight: float = Field(0.5, ge=0)
     entropy: float = Field(0.01, ge=0, description="weight of the policy's entropy")
     validation: int | None = Field(1000, gt=0, le=1_000_000, description="held-out environments")
-    seed: int = Field(1, ge=0, description="of the environments and actions; that of the weights is training.seed")
+    seed: int = Field(1, ge=0, description="seed of environments and actions; training.seed is that of the weights")
 
 
 class PolicyJob(Setup):

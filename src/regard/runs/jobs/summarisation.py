@@ -63,7 +63,7 @@ class SummarisationJob(TranslationJob):
         return NeededLength(most + 2, problem, limits, "data.max_document", sets_max_len=False)
 
     def cuts(self) -> None:
-        """Words are always cut alike."""
+        """None: a word is always split into the same tokens."""
 
     def extra(self) -> dict[str, Any]:
         return {**super().extra(), "max_document": self.data.max_document}

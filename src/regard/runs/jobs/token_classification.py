@@ -18,7 +18,7 @@ from regard.tasks.token_classification import TokenClassification
 
 
 class TokenClassificationData(Config):
-    train: Files = Field(description="constituency trees, one a line")
+    train: Files = Field(description="constituency trees, one per line")
     validation: Files | None = None
     tokenizer: TokenizerConfig = TokenizerConfig(kind="space", vocab_size=30_000, min_count=2)
     max_len: int = Field(256, gt=3, description="tokens per row, special tokens included; longer sentences are cut")
@@ -62,7 +62,7 @@ class TokenClassificationJob(ClsSetup):
 
     @cached_property
     def tags(self) -> list[str]:
-        """The tags of the training sentences, in order of the alphabet."""
+        """The tags of the training sentences, in alphabetical order."""
         return sorted({tag for sentence in self._train for tag in sentence.tags})
 
     @cached_property

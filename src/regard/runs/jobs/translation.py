@@ -123,7 +123,7 @@ class TranslationJob(Setup):
         )
 
     def cuts(self) -> tuple[Cut, Cut] | None:
-        """How training cuts the words of both sides anew in each epoch; None: not at all."""
+        """The functions that split the words of both sides differently in each epoch; None without BPE-dropout."""
         rate, most = self.data.merge_dropout, self.data.max_tokens
         if not rate:
             return None
@@ -158,7 +158,7 @@ class TranslationJob(Setup):
             yield from (pair[side] for side in sides)
 
     def _open(self, files: Any, *, held_out: bool) -> ParallelText:
-        """The pairs of these files, or the part of them that is for training or held out."""
+        """The pairs of these files, or their part for training or for validation."""
         text: ParallelText = files.open()
         share = getattr(self.data, "validation_share", 0.0)
         return text.part(share, held_out=held_out) if share else text

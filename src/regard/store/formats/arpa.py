@@ -1,7 +1,7 @@
 """An n-gram model as an ARPA file, which SRILM and kenlm read and write too.
 
-The vocabulary is that of the unigrams. An n-gram without a back-off weight must be the beginning of no longer one. A
-file without <unk> gives unknown words the log10 probability -100, as kenlm does.
+The vocabulary is that of the unigrams. An n-gram without a back-off weight must not be the beginning of a longer one.
+If a file has no <unk>, unknown words get the log10 probability -100, as in kenlm.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def load(path: Path, config: Mapping[str, Any] | None) -> StoredModel:
 
 
 def save(path: Path, stored: StoredModel) -> None:
-    """Write one file; compress it with gzip if you like."""
+    """Write one uncompressed file."""
     if stored.name != "ngram" or not isinstance(stored.model, Ngram):
         raise UsageError("only an n-gram model can be an ARPA file", got=with_article(stored.name))
     if stored.model.config.smoothing == "add_k":
@@ -119,7 +119,7 @@ class _Reader:
             if made:
                 self._check_backoffs(made, keys)
             made.append(Estimate(keys, _power(log_probs), _power(backoffs)))
-        # A weight that is missing belongs to an n-gram that begins no longer one: everything goes to the shorter one.
+        # An n-gram without a weight begins no longer n-gram, so it always backs off: its weight is 1.
         return [Estimate(e.keys, e.probabilities, np.where(np.isnan(e.left), 1.0, e.left)) for e in made]
 
     def _ids(self, section: Section, order: int) -> Ints:

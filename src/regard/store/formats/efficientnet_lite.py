@@ -1,8 +1,8 @@
 """A folder with the published weights of an EfficientNet-Lite as `model.safetensors`, without a configuration.
 
-The names of its tensors are those of PyTorch's ports. The number of blocks and the last width say which size it is;
-classes get ImageNet's names where there are a thousand. Images are resized so that their shorter side is 8/7 of the
-model's, and the middle is taken (bicubic), as these models are evaluated.
+The names of its tensors are those of PyTorch's ports. The number of blocks and the last width determine the size. If
+there are a thousand classes, they get ImageNet's names. Images are resized (bicubic) so that their shorter side is 8/7
+of the model's, and the middle is cropped, as these models are evaluated.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def load(path: Path, config: Mapping[str, Any] | None) -> StoredModel:
 
 
 def _size(theirs: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """The named size with as many blocks, the last of them as wide."""
+    """The named size with this number of blocks and this width of the last block."""
     count, last = len({name.split(".")[1] for name in theirs if name.startswith("_blocks.")}), 0
     if (head := theirs.get("_conv_head.weight")) is not None and head.ndim == 4:
         last = head.shape[1]
@@ -61,7 +61,7 @@ def _size(theirs: Mapping[str, Any], path: Path) -> dict[str, Any]:
     if (count, last) not in sizes:
         expected = ", ".join(f"{blocks} with {width}" for blocks, width in sizes)
         got = f"{count} blocks, the last with {last} features"
-        raise WeightsError(f"{path} is no EfficientNet-Lite that is known", got=got, expected=expected)
+        raise WeightsError(f"{path} is not a known EfficientNet-Lite", got=got, expected=expected)
     return sizes[count, last]
 
 

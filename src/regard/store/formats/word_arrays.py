@@ -1,4 +1,4 @@
-"""A folder with word vectors as an array, NAME.npy [N,D], and the words in the same order, one a line, NAME.words.txt.
+"""A folder with word vectors: an array, NAME.npy [N,D], and NAME.words.txt, the words in the same order, one per line.
 
 Arrays of Python objects are refused, since reading them could run code. float16 becomes float32.
 """

@@ -1,1 +1,1 @@
-"""One file a step of the story: see `regard.story`."""
+"""One file per step of the story: see `regard.story`."""

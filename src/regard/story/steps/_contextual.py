@@ -1,4 +1,4 @@
-"""Vectors of a word in its sentence, by layer, and what they depend on (claim 14)."""
+"""The vectors of a word in its sentence, by layer, and which words they depend on (claim 14)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def cosines(model: Loaded, uses: list[Use]) -> dict[str, list[float]]:
 
 
 def moves(model: Loaded) -> dict[str, tuple[float, float]]:
-    """What happens to the word's last vector if only the words on one side of it are exchanged."""
+    """How the word's last vector changes if only the words on one side of it are exchanged."""
     results = {}
     for side in SIDES:
         first, second = (word_vectors(model, list(texts))[:, -1] for texts in zip(*minimal_pairs(side), strict=True))

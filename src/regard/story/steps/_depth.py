@@ -1,4 +1,4 @@
-"""Gradients through a deep stack (claim 6), and how many steps a layer takes after another (claim 9)."""
+"""Gradients through a deep stack (claim 6), and how many operations of a layer are sequential (claim 9)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _gradients(order: str, seed: int) -> list[float]:
 
 
 def factor(norms: Sequence[float]) -> float:
-    """By what the gradient changes from a layer to the one below, as a geometric mean."""
+    """The factor by which the gradient changes from a layer to the one below, as a geometric mean."""
     return float((norms[0] / norms[-1]) ** (1 / (len(norms) - 1)))
 
 
@@ -84,7 +84,7 @@ def residual_claim(norms: Norms) -> Claim:
 
 
 def steps() -> dict[str, list[tuple[int, int]]]:
-    """For each layer and length: operations one after another, and the shortest way from the last to the first word."""
+    """For each layer and length: sequential operations, and the shortest chain from the last to the first word."""
     return {name: [_ways(layer, length) for length in LENGTHS] for name, layer in _LAYERS.items()}
 
 

@@ -1,4 +1,4 @@
-"""What a small ViT learns about places: are the positions of neighbouring patches alike?"""
+"""What a small ViT learns about positions: are those of neighbouring patches alike?"""
 
 from __future__ import annotations
 

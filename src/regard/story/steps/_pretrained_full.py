@@ -66,7 +66,7 @@ def told(stage: Stage, follows: str) -> Told:
 
 
 def _cosines(model: Loaded) -> tuple[dict[str, list[float]], float]:
-    """The mean cosine by kind of pair and layer; and the least change of a vector by another last word."""
+    """The mean cosine by kind of pair and layer; and the smallest change of a vector if the last word is replaced."""
     by_kind: dict[str, list[Tensor]] = {kind: [] for kind in KINDS}
     changes = []
     for word, senses in SENTENCES.items():

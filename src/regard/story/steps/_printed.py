@@ -5,7 +5,7 @@ from __future__ import annotations
 from regard.story import Claim, Verdict
 from regard.views.result import Table
 
-# Model; BLEU EN-DE, EN-FR; training cost in FLOPs EN-DE, EN-FR. The Transformers' costs stand for both.
+# Model; BLEU EN-DE, EN-FR; training cost in FLOPs EN-DE, EN-FR. The Transformers' costs are for both.
 PRINTED: tuple[tuple[str, float | None, float | None, float | None, float | None], ...] = (
     ("ByteNet", 23.75, None, None, None),
     ("Deep-Att + PosUnk", None, 39.2, None, 1.0e20),

@@ -1,4 +1,4 @@
-"""How far the numbers of several seeds lie apart."""
+"""The spread of a number over several seeds."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from statistics import stdev
 
 
 def spread(values: Sequence[float]) -> float:
-    """The standard deviation; 0 of a single value."""
+    """The standard deviation; 0 for a single value."""
     return stdev(values) if len(values) > 1 else 0.0

@@ -1,4 +1,4 @@
-"""The bottleneck of one context vector: how much of a sequence comes back, by its length (claim 1)."""
+"""The bottleneck of one context vector: how much of a sequence is reproduced, by its length (claim 1)."""
 
 from __future__ import annotations
 

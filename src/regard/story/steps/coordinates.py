@@ -100,7 +100,7 @@ def _trained(stage: Stage, folder: str, options: dict[str, Any], seed: int) -> t
 
 
 def _first(log: Log, target: float) -> tuple[int, float] | None:
-    """Updates and seconds to this PSNR; None: it was not reached."""
+    """Updates and seconds to this PSNR; None if it was not reached."""
     return next(((step, seconds) for step, seconds, psnr in log if psnr >= target), None)
 
 

@@ -126,14 +126,14 @@ def _trained(stage: Stage, name: str, pairs: int, seed: int) -> tuple[Translatio
 
 
 def _bleu(model: TranslationPipeline) -> float:
-    """Of other unseen sentences than those that chose the best weights."""
+    """BLEU on held-out sentences other than those that selected the best weights."""
     pairs = _lines(_HELD, 3)
     written = model.translate([source for source, _ in pairs], beam=1)
     return float(score(written, [target for _, target in pairs]).bleu)
 
 
 def _spent(paths: dict[Key, list[Path]]) -> dict[Key, list[float]]:
-    """The FLOPs that each seed takes to the highest BLEU that all runs with as many pairs reach."""
+    """The FLOPs that each seed needs for the highest BLEU that all runs with this number of pairs reach."""
     spent = dict[Key, list[float]]()
     for key, runs in paths.items():
         rivals = [path for other, others in paths.items() if other[1] == key[1] for path in others]

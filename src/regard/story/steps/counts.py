@@ -1,4 +1,4 @@
-"""n-grams and windows: what a fixed number of words before the next one can tell."""
+"""n-grams and windows: how well a fixed number of words predicts the next one."""
 
 from __future__ import annotations
 

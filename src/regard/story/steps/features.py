@@ -78,7 +78,7 @@ which word follows which. That can be counted too, as the next step does.
 
 
 def twins(count: int, seed: int) -> list[tuple[str, tuple[str, str]]]:
-    """So many sentences and as many with the two nouns exchanged; the label of each for both tasks."""
+    """`count` sentences, and the same with the two nouns exchanged; each with its labels for both tasks."""
     dice, made = random.Random(seed), list[tuple[str, tuple[str, str]]]()
     for _ in range(count):
         person, animal = f"the {dice.choice(_PEOPLE)}", f"the {dice.choice(_ANIMALS)}"

@@ -42,7 +42,7 @@ def full(stage: Stage) -> Told:
 
 
 def _measured(records: Iterable[Any], run: str) -> Told:
-    """The numbers of all records; each is a `run`: of another model, or of another passage."""
+    """The numbers of all records; `run` says what a record is: a seed's model, or a passage of text."""
     single, joint, others = ByLayer(), ByLayer(), list[dict[str, Any]]()
     pictures: list[Matrix] = []
     for record in records:

@@ -62,7 +62,8 @@ not make the numbers of this paragraph.
 
 
 def _score(stage: Stage, share: float, seed: int) -> dict[str, float]:
-    """Held-out trees are none of those for training. All have the same number of updates."""
+    """The metrics after training on this share of the trees. No held-out tree is in training, and the number of updates
+    is always the same."""
     many = trees(MANY, seed=1)
     held = [tree for tree in trees(2 * _HELD, seed=7) if tree not in set(many)][:_HELD]
     data: dict[str, Any] = {

@@ -91,12 +91,12 @@ def _trained(stage: Stage, folder: str, name: str, seed: int, sizes: dict[str, i
 
 
 def _first(log: Log, target: float) -> tuple[int, float] | None:
-    """The updates and seconds at which the loss is at most the target for the first time; None: never."""
+    """The updates and seconds at which the loss is at most the target for the first time; None if it never is."""
     return next(((step, seconds) for step, seconds, loss in log if loss <= target), None)
 
 
 def _mean(values: list[tuple[int, float] | None], which: int) -> float | None:
-    """The mean of the seeds; None if one of them never came there."""
+    """The mean of the seeds; None if a seed never reached the target."""
     return None if None in values else mean(value[which] for value in values if value)
 
 

@@ -60,7 +60,7 @@ def _merges(path: Path, vocab: Mapping[str, int]) -> list[tuple[str, str]]:
             continue
         pair = line.rstrip("\r").split(" ")
         if len(pair) != 2 or not {*pair, "".join(pair)} <= vocab.keys():
-            raise DataError(f"line {number} of {path} is no pair of tokens", got=repr(line[:80]), remedy=REMEDY)
+            raise DataError(f"line {number} of {path} is not a pair of tokens", got=repr(line[:80]), remedy=REMEDY)
         merges.append((pair[0], pair[1]))
     return merges
 

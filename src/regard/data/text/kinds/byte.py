@@ -14,7 +14,7 @@ from regard.data.text._library import SPECIALS, NoText, fit
 
 
 class Byte:
-    """There is nothing to learn; an empty text is refused all the same, since it must be a mistake."""
+    """There is nothing to learn, but an empty text is refused, since it must be a mistake."""
 
     def __init__(self, *, lowercase: bool = False) -> None:
         self.lowercase = lowercase
@@ -27,7 +27,7 @@ class Byte:
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         tokenizer.decoder = decoders.ByteLevel()
         alphabet = pre_tokenizers.ByteLevel.alphabet()
-        # The vocabulary is full before anything is merged, so nothing is; reading the text finds broken lines.
+        # The vocabulary is full before any merge, so there are none. The text is read to find broken lines.
         trainer = trainers.BpeTrainer(
             vocab_size=len(SPECIALS) + len(alphabet),
             initial_alphabet=alphabet,

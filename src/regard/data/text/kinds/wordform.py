@@ -1,4 +1,4 @@
-"""Words with the apostrophes and hyphens inside them: "it'll" and "second-rate" are words, every other mark is one too.
+"""Words with inner apostrophes and hyphens: "it'll" and "second-rate" are words. Other punctuation marks are words too.
 
 This is how the words of a document are counted in the lexicon features of the lecture (Jurafsky & Martin, ch. 5, whose
 example has 66 of them). Decoding puts one space between words.
