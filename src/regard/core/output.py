@@ -43,10 +43,10 @@ class Output:
         self.state = state
         """A recurrent model's state after the input, from which a later call can go on."""
         self.penalty = penalty
-        """What the model itself adds to the loss in training, for each row [B] or each target position [B,T]; None:
-        nothing."""
+        """A term that the model itself adds to the loss in training, for each row [B] or each target position [B,T];
+        None: there is none."""
         self.values = values
-        """The return that a policy expects from each step on [B,T]."""
+        """The expected return of a policy from each step on [B,T]."""
 
     @property
     def logits(self) -> Tensor | None:
