@@ -1,4 +1,4 @@
-"""The loops of `_word_vectors.c` in numpy, for machines without a compiler: the same draws, the same steps."""
+"""The loops of `_word_vectors.c` in numpy, for machines without a compiler: the same random draws and updates."""
 
 from __future__ import annotations
 
