@@ -135,7 +135,7 @@ def _item(data: Any, part: int | str) -> Any:
 
 
 def _union_names(model: type[BaseModel]) -> list[Any]:
-    """What pydantic may call this model in a location inside a union: its class name, or the value of its tag."""
+    """The names that pydantic may use for this model in a location inside a union: its class name or its tag."""
     return [model.__name__, *(value for field in model.model_fields.values() for value in get_args(field.annotation))]
 
 

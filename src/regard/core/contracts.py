@@ -93,7 +93,7 @@ class FitEpoch:
 
 @runtime_checkable
 class Fitted(Protocol):
-    """A model that is not trained by gradients: it counts, or has a loop of its own.
+    """A model that is not trained by the usual training loop: it counts, or has its own loop.
 
     `fit` is called for each epoch, and may read its batches more than once. It returns numbers for the log, such as a
     mean loss. A model with `reads_in_order` gets all of the data, in order; afterwards its `config` holds the sizes

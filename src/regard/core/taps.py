@@ -27,7 +27,7 @@ Labels = tuple[Sequence[str] | None, Sequence[str] | None]
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """What the queries and the keys of a site are: "source", "target", "image", "memory", "word" and so on.
+    """Names for the queries and the keys of a site: "source", "target", "image", "memory", "word" and so on.
 
     The names are those for which the explanation has labels (`explain.Subject.sides`). `rows` [B] gives the input of
     each row of the call, if one input gives several rows, for example the sentences of a document. `first_key` is the

@@ -157,7 +157,7 @@ typedef struct {
     int64_t count, width, threads;
     float *vectors[2], *biases[2], *vector_sums[2], *bias_sums[2]; /* of words and of contexts; AdaGrad's sums */
     double lr, limit, power;
-    double loss; /* out: summed over all entries */
+    double loss; /* out: the sum over all entries */
 } Glove;
 
 static inline void descend(float *restrict x, float *restrict sum, float step)

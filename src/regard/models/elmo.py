@@ -51,9 +51,9 @@ class ElmoConfig(Config):
     dropout: float = Field(0.1, ge=0, lt=1)
     head: Literal["tokens", "classes", "token_classes"] = "tokens"
     n_labels: int = Field(2, gt=0)
-    d_task: int = Field(150, gt=0, description="units of the LSTM that reads the mix, a direction")
+    d_task: int = Field(150, gt=0, description="units per direction of the LSTM that reads the mix")
     task_dropout: float = Field(0.4, ge=0, lt=1)
-    frozen: bool = Field(False, description="the language models do not learn; for a classifier or a tagger")
+    frozen: bool = Field(False, description="the language models are not trained; for a classifier or a tagger")
     max_len: int = Field(2048, gt=0)
 
     @model_validator(mode="after")

@@ -34,7 +34,7 @@ class FourierConfig(Config):
     d_output: int = Field(3, gt=0)
     features: Literal["plain", "basic", "positional", "gaussian"] = "gaussian"
     n_frequencies: int = Field(128, gt=0)
-    scale: float = Field(10.0, gt=0, description="σ, in turns across the whole")
+    scale: float = Field(10.0, gt=0, description="σ, in periods over the range from 0 to 1")
     d_hidden: int = Field(128, gt=0)
     n_layers: int = Field(3, gt=0, description="hidden layers")
 

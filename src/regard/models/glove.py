@@ -88,7 +88,7 @@ class Glove(nn.Module):
                 (batch["tokens"].flatten().numpy() for batch in batches), self.config.vocab_size, self.config.window
             )
             if not len(pairs.counts):
-                raise DataError("no two words of the text stand near each other", remedy="Check the text.")
+                raise DataError("the text has no two known words near each other", remedy="Check the text.")
             epoch.say(f"{len(pairs.counts):,} pairs of words")
             if isinstance(loops := compiled(), Missing):
                 epoch.say(f"training runs in numpy, which is slow: {loops.reason}")

@@ -54,9 +54,9 @@ class NgramConfig(Config):
     smoothing: Literal["kneser_ney", "add_k", "mle", "backoff"] = "kneser_ney"
     k: float = Field(1.0, gt=0, description="of add_k")
     bos: int = Field(2, ge=0, description="the token that begins a sentence")
-    eos: int = Field(3, ge=0, description="the token that ends it")
+    eos: int = Field(3, ge=0, description="the token that ends a sentence")
     pad: int | None = Field(0, ge=0, description="a token that is never predicted")
-    ngrams: tuple[int, ...] = Field((), description="how many n-grams of each order there are, by counting")
+    ngrams: tuple[int, ...] = Field((), description="the number of n-grams of each order; set by counting")
     head: Literal["tokens"] = "tokens"
 
     @model_validator(mode="after")

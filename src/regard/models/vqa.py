@@ -49,7 +49,7 @@ from regard.models._question_encoder import Kind, LstmQuestion, TransformerQuest
 
 class VqaConfig(Config):
     vocab_size: int = Field(gt=0)
-    n_labels: int = Field(gt=1, description="different answers")
+    n_labels: int = Field(gt=1, description="the number of different answers")
     encoder: str = Field("resnet", description="an image encoder of regard/models")
     encoder_options: dict[str, Any] = Field(default_factory=dict, description="its configuration")
     frozen: bool = Field(False, description="the encoder is not trained")

@@ -34,7 +34,7 @@ class WindowLmConfig(Config):
     activation: str = "tanh"
     direct: bool = Field(False, description="direct connections from the vectors to the output")
     dropout: float = Field(0.0, ge=0, lt=1, description="of the vectors and of hidden layers")
-    bos: int = Field(2, ge=0, description="the token that stands before the beginning")
+    bos: int = Field(2, ge=0, description="the token that fills the window before the beginning")
     max_len: int = Field(512, gt=0)
     head: Literal["tokens"] = "tokens"
 

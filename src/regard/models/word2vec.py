@@ -39,7 +39,7 @@ class Word2vecConfig(Config):
     architecture: Literal["skip_gram", "cbow"] = "skip_gram"
     window: int = Field(5, gt=0, le=1000, description="words on each side at most")
     negative: int = Field(5, gt=0, le=60, description="noise words for each prediction")
-    sample: float = Field(1e-3, ge=0, description="words of a larger share of the text are thinned out; 0: none")
+    sample: float = Field(1e-3, ge=0, description="words above this share of the text are left out at random; 0: none")
     noise_power: float = 0.75
     trained: bool = Field(True, description="False: only the vectors are known, as in a file of another program")
 

@@ -531,8 +531,8 @@ static void activate_rows(const Operation *o, int64_t m) {
     }
 }
 
-/* The first n numbers of each row are heads of width k: turn their pairs by the angles whose cosines and sines are
- * weights [·, k/2, 2]; `attention.allowed_row` numbers lie between those of two rows. */
+/* The first n numbers of each row are heads of width k. Turn their pairs by angles, whose cosines and sines are
+ * `weights` [·, k/2, 2]; `attention.allowed_row` is the stride of `weights` between rows. */
 static void rotate_rows(const Operation *o, int64_t m) {
     const int64_t half = o->k / 2, width = o->k, row_size = o->attention.longest;
     for (int64_t row = 0; row < m; row++) {
