@@ -46,7 +46,7 @@ class Search(Config):
     no_repeat_ngram: Count = 0
     """No sequence of this many tokens is generated twice; 0: repetition is allowed."""
     repetition_penalty: Annotated[float, Field(gt=0.0, le=1000.0)] = 1.0
-    """A number above 1 makes tokens that were read or generated before less probable (Keskar et al. 2019)."""
+    """Above 1, tokens that were read or generated before become less probable (Keskar et al. 2019); 1: no effect."""
     forbidden: tuple[Annotated[int, Field(ge=0)], ...] = ()
     """Tokens that are never generated, besides padding and the like. End tokens stay allowed."""
     sample: bool = False
