@@ -2,9 +2,9 @@
 
     weights = choose(score(q, K) + bias, allowed) · gain        context = weights · V
 
-Every attention of the project is a call of `attend` with other stages. Unobserved, it takes the cheapest path that
-gives the same result: torch's fused kernel for inner products with a softmax, blocks of keys for windows
-(`attention.local`); otherwise it goes stage by stage. The weights are only worked out when somebody asks for them.
+Every attention of the project is a call of `attend` with other stages. It takes the cheapest path that gives the same
+result: torch's fused kernel for inner products with a softmax, blocks of keys for windows (`attention.local`), and
+otherwise stage by stage. The weights are only computed when they are read.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Pairs = TypeVar("Pairs")
 
 
 class Attended:
-    """What attention returns: `context`, and `weights` [.., Q, K] worked out on first use.
+    """The result of attention: `context`, and `weights` [.., Q, K], which are computed on first use.
 
-    Unpacks as a pair: `context, weights = attend(...)`. `log_prob` is set where the choice was sampled.
+    It unpacks as a pair: `context, weights = attend(...)`. `log_prob` is set if the choice was sampled.
     """
 
     __slots__ = ("_weights", "_work_out", "context", "log_prob")
@@ -82,16 +82,16 @@ def attend(
 ) -> Attended:
     """Mix `values` by how well `keys` match `query`.
 
-    Shapes: query [B,H,Q,E], keys [B,G,K,E], values [B,G,K,E']; the head axis, or both it and the batch, may be left
+    Shapes: query [B,H,Q,E], keys [B,G,K,E], values [B,G,K,E']; the head axis, or the head and batch axes, may be left
     out. Fewer key heads G than query heads H is grouped-query attention. `mask` is boolean (True = may attend) or a
     `Mask`; a query that may see nothing gets zeros. `bias` is added to the scores, `gain` multiplies the weights; each
-    is a tensor that broadcasts to [B,H,Q,K] or a function of the distance (see `core.contracts`). `dropout` drops
-    weights now, so pass it in training only. `site`, what its `axes` are, and `value_path` are for those who watch
-    (`core.taps`); without a site nobody is told.
+    is a tensor that broadcasts to [B,H,Q,K] or a function of the distance (see `core.contracts`). `dropout` always
+    drops weights, so pass it in training only. `site`, `axes` and `value_path` describe the call to watchers
+    (`core.taps`); with `site=None` nothing is reported.
     """
     if lower_precision(query) is not None:
-        # In bfloat16 the fused kernel's backward pass takes 4× as long on a CPU as in float32 (measured), and queries,
-        # keys and values may come in different types: under autocast attention is done in float32.
+        # Under autocast, attention is computed in float32: in bfloat16 the fused kernel's backward pass takes 4× as
+        # long on a CPU (measured), and queries, keys and values may have different types.
         with full_precision(query):
             return attend(
                 query.float(), keys.float(), values.float(), score=score, mask=mask, bias=bias, chooser=chooser,
@@ -103,7 +103,7 @@ def attend(
     n_dims = query.dim()
     if n_dims < 4:
         query, keys, values = (_add_axes(x) for x in (query, keys, values))
-        if n_dims == 3:  # [B,Q,K] beside [B,Q,E]: the head axis goes in the middle
+        if n_dims == 3:  # a mask [B,Q,K] for a query [B,Q,E] gets a head axis after B
             mask, bias, gain = _add_head(mask), _add_head(bias), _add_head(gain)
     allowed = mask if isinstance(mask, Mask) else _EVERYTHING if mask is None else Mask(pairs=mask)
     allowed = allowed.trim(query.shape[2], keys.shape[2])
@@ -131,9 +131,9 @@ def solve(stages: Stages) -> Attended:
 
 
 def _is_small(stages: Stages) -> bool:
-    """Few queries and keys for each of many heads, as in a beam that reads its source. The fused kernel's cost for each
-    head is then most of its time on a CPU: two products take from a half to a third of it (measured, 64 to 512 heads).
-    """
+    """True for few queries and keys in each of many heads, as in beam search with cross-attention. On a CPU the fused
+    kernel then spends most of its time on fixed costs per head: two matrix products take a half to a third of its time
+    (measured, 64 to 512 heads)."""
     batch, heads, queries, _ = stages.query.shape
     small = 1 < queries <= 16 and stages.n_keys <= 64 and batch * heads >= 64
     return small and not torch.is_grad_enabled() and stages.query.device == HOST
@@ -142,27 +142,28 @@ def _is_small(stages: Stages) -> bool:
 def choose(stages: Stages) -> tuple[Float[Tensor, "B H Q K"], Float[Tensor, "B H Q K"]]:
     """The stages up to the gain, one by one: weights [B,H,Q,K] before dropout, and the scores that led to them.
 
-    A softmax without a graph takes the scores' own memory, so then both are the weights; only samplers read the scores.
+    Without an autograd graph, the softmax overwrites the scores, so both tensors are then the weights. Only sampling
+    choosers read the scores.
     """
     chosen, scores = _choices(stages)
     return _with_gain(chosen, stages), scores
 
 
 def _choices(stages: Stages) -> tuple[Tensor, Tensor]:
-    """What was chosen, before any gain, and the scores."""
+    """The chooser's weights, before any gain, and the scores."""
     scores = stages.score(stages.query, share_heads(stages.keys, stages.query.shape[1]))
     fresh = gives_new_memory(stages.score)
     allowed = stages.allowed()
     if stages.bias is not None:
         scores = scores + stages.evaluate_bias()
-        # A bias of −∞ forbids as a mask does, up to rows that may then see nothing; the fused kernel agrees.
+        # A bias of −∞ forbids a key as a mask does, even for rows that then see no key; so does the fused kernel.
         possible = scores > -torch.inf
         allowed = possible if allowed is None else allowed & possible
         scores = scores.clamp_min(torch.finfo(scores.dtype).min / 4)
     if allowed is None:
         return (_softmax(scores, fresh=fresh) if stages.chooser.fused else stages.chooser(scores)), scores
     # Adding and multiplying a small broadcast mask is several times faster on a CPU than filling by condition.
-    # Half the lowest number: low enough to weigh exactly 0, with room for any score without becoming −inf.
+    # Half the lowest number is low enough for a weight of exactly 0, and adding any score does not make it −inf.
     permit = allowed.to(scores.dtype)
     scores = scores + (1 - permit) * (torch.finfo(scores.dtype).min / 2)
     return (_softmax(scores, fresh=True) if stages.chooser.fused else stages.chooser(scores)).mul(permit), scores
@@ -173,7 +174,8 @@ def _with_gain(chosen: Tensor, stages: Stages) -> Tensor:
 
 
 def _softmax(scores: Tensor, *, fresh: bool) -> Tensor:
-    """Softmax, in the place of `fresh` scores, which nobody else holds: new memory costs as much as the arithmetic."""
+    """Softmax. If nothing else holds the scores (`fresh`), it is computed in place: allocating new memory costs as much
+    time as the arithmetic."""
     reusable = fresh and scores._base is None and scores.is_contiguous() and not scores.requires_grad
     return torch.softmax(scores, dim=-1, out=scores) if reusable else torch.softmax(scores, dim=-1)
 
@@ -207,7 +209,7 @@ def _fused(stages: Stages, query: Tensor, keys: Tensor, scale: float) -> Tensor:
 
 
 def _zeros(stages: Stages) -> Attended:
-    """No query, or no key to look at: zeros, attached to the graph so that gradients are zero and not missing."""
+    """The result without queries or without keys: zeros, attached to the graph so that gradients are zero, not None."""
     query, values = stages.query, share_heads(stages.values, stages.query.shape[1])
     weights = (query.sum(-1, keepdim=True) * 0.0).expand(*query.shape[:3], stages.n_keys)
     return Attended(weights @ values, weights)

@@ -31,7 +31,8 @@ def causal_positions(
 
 
 def step_positions(rows: Rows, *, reach: int | None = None) -> tuple[Tensor, Mask]:
-    """The same for the new tokens of paths that already hold some: [T] if all rows have equal positions, else [N,T]."""
+    """The positions and mask of the new tokens of paths that may already hold tokens. Positions are [T] if they are
+    equal in all rows, else [N,T]."""
     if rows.uniform_start is not None:
         positions_T = torch.arange(rows.uniform_start, rows.n_keys, device=rows.starts_N.device)
         return positions_T, causal() if reach is None else window(reach - 1, 0)
@@ -39,7 +40,7 @@ def step_positions(rows: Rows, *, reach: int | None = None) -> tuple[Tensor, Mas
     centre_N1T = positions_NT[:, None].double()  # the position of each query: an integer, so exact
     if reach is not None and rows.n_tokens == 1:
         return positions_NT, Mask(before=reach - 1, after=0, centre=centre_N1T)
-    # Computed here, once for all layers.
+    # The boolean tensor is computed here, once for all layers.
     keys_K = torch.arange(rows.n_keys, device=positions_NT.device)
     back_N1TK = positions_NT[:, None, :, None] - keys_K
     seen = back_N1TK >= 0 if reach is None else (back_N1TK >= 0) & (back_N1TK < reach)

@@ -19,7 +19,7 @@ def check_inputs(
     gain: Tensor | GainFunction | None,
     score: Score,
 ) -> None:
-    """Refuse tensors that do not fit together; takes microseconds when all is well."""
+    """Refuse tensors that do not fit together. The checks take microseconds when nothing is wrong."""
     if not query.dim() == keys.dim() == values.dim() or not 2 <= query.dim() <= 4:
         raise ShapeError(
             "query, keys and values differ in their number of axes",

@@ -2,8 +2,8 @@
 
     head_h = attend(x W^Q_h, m W^K_h, m W^V_h)        output = [head_1; …; head_H] W^O
 
-Self-attention has m = x; cross-attention has m = a memory, whose keys and values are prepared once for a whole
-decoding. Splitting into heads and merging them are views. The past lives in a `State`, whose rows are passed in.
+In self-attention m = x. In cross-attention m is a memory whose keys and values are prepared once for all decoding
+steps. Splitting into heads and merging them are views. Past keys and values are in a `State`, whose rows are passed in.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class MultiHead(nn.Module):
         self.chooser = make_chooser(chooser) if isinstance(chooser, str) else chooser
         self.position, self.dropout, self.site = position, dropout, "attention"
         self.axes = taps.Axes()
-        """What its queries and keys are; whoever builds a model with it says so."""
+        """The names of its query and key axes; the model that contains this module sets them."""
         for part in (self.query, self.key, self.value, self.output):
             nn.init.xavier_uniform_(part.weight)
             if bias:
@@ -92,9 +92,9 @@ class MultiHead(nn.Module):
         rows: Rows | None = None,
         groups: Groups | None = None,
     ) -> Float[Tensor, "B Q D"]:
-        """Attend to `memory`, or to x itself and, with `rows`, to all the x that came before.
+        """Attend to `memory`. Without a memory, attend to x itself and, with `rows`, to all earlier x of each path.
 
-        With `groups` the memory has a row for each source, and the rows of x that read from it are its queries.
+        With `groups` the memory has one row for each source, and all rows of x that read from a source are its queries.
         """
         query = self._split(self.query(x))
         if memory is None:

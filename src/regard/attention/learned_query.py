@@ -35,9 +35,9 @@ class LearnedQuery(nn.Module):
     def forward(
         self, states: Float[Tensor, "B T D"], *, mask: Tensor | Mask | None = None, rows: Tensor | None = None
     ) -> Attended:
-        """`context` [B,1,n,D] and `weights` [B,1,n,T], one head; padding is `Mask(keys=...)`.
+        """Return `context` [B,1,n,D] and `weights` [B,1,n,T], with one head. Padding is given as `Mask(keys=...)`.
 
-        `rows` [B] gives the input of each sequence, where an input has several (see `core.taps.Axes`)."""
+        `rows` [B] gives the input of each sequence, if an input has several sequences (see `core.taps.Axes`)."""
         keys_BHTE = torch.tanh(self.key(states)).unsqueeze(1)
         query_BHQE = self.query.expand(states.shape[0], 1, -1, -1)
         axes = replace(self.axes, rows=rows)

@@ -29,7 +29,8 @@ _DOT = Dot()
 
 
 def split(stages: Stages) -> Part | None:
-    """The smaller call, and a function that turns its context into the whole one; None if this saves nothing."""
+    """The smaller call, and a function that turns its context into that of the original call; None if this saves
+    nothing."""
     mask = stages.mask
     if mask.before is None and mask.after is None:
         return None

@@ -3,8 +3,8 @@
 A `Mask` describes this by structure: how many keys before and after the query, and which keys are padding. It becomes a
 Q × K tensor only where nothing cheaper works: a window over 16,384 keys never makes 16,384² booleans.
 
-    causal()                       nothing after the query
-    causal(strict=True)            nothing but what stands before the query
+    causal()                       no key after the query
+    causal(strict=True)            only keys before the query
     window(127, 0)                 causal, the last 128 keys (sliding window)
     window(10, 10, start=t)        Luong's local-m: D = 10 around step t
     around(centre, 10)             Luong's local-p: D = 10 around a predicted position p_t
@@ -29,7 +29,7 @@ class Mask:
     before: int | None = None
     """The largest distance of a key before the query; None: any distance."""
     after: int | None = None
-    """The largest distance of a key after the query; None: any distance; −1: not its own key either."""
+    """The largest distance of a key after the query; None: any distance; −1: the query's own key is excluded too."""
     start: int | None = None
     """The key position of query 0; None: the last query is at the last key."""
     centre: Tensor | None = None
@@ -120,12 +120,13 @@ class Mask:
 
 
 def causal(*, start: int | None = None, strict: bool = False) -> Mask:
-    """Each query sees its own key and those before it; strictly, only those before it, and the first sees nothing."""
+    """Each query sees its own key and those before it. With `strict` it sees only those before it; the first query then
+    sees nothing."""
     return Mask(after=-1 if strict else 0, start=start)
 
 
 def window(before: int, after: int | None = None, *, start: int | None = None) -> Mask:
-    """Each query sees `before` keys before it, its own, and `after` keys after it (by default as many)."""
+    """Each query sees `before` keys before it, its own key, and `after` keys after it (by default `before` keys)."""
     after = before if after is None else after
     if before < 0 or after < 0:
         raise UsageError("a window reaches a negative distance", got=(before, after), expected="0 or more")

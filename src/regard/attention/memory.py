@@ -26,7 +26,7 @@ READS, WRITES = taps.Axes("input", "memory"), taps.Axes("input", "memory", mixes
 
 
 class Address(NamedTuple):
-    """What a controller emits for H heads. For content addressing alone, `gate` and the following may be left out."""
+    """The output of a controller for H heads. For content addressing alone, `gate` and the later fields stay None."""
 
     key: Float[Tensor, "B H M"]
     strength: Float[Tensor, "B H"]
@@ -46,8 +46,8 @@ def locate(
     memory: Float[Tensor, "B N M"], address: Address, previous: Float[Tensor, "B H N"] | None = None
 ) -> Float[Tensor, "B H N"]:
     """All four steps of addressing; steps that the address leaves out do nothing."""
-    # Not through `attend`: these weights are not the ones that are used, so nobody looks at them, and a machine that
-    # runs step by step needs few operations.
+    # This does not call `attend`: these weights are not the final ones, so watchers do not need them, and a model that
+    # runs step by step should use few operations.
     query, rows, _ = Cosine(strength=address.strength.unsqueeze(-1)).as_dot(address.key, memory)
     weights = torch.softmax(query @ rows.mT, dim=-1)
     if address.gate is not None and previous is not None:
@@ -74,7 +74,7 @@ def _turned(weights: Tensor, shift: Tensor) -> Tensor:
 def read_memory(
     memory: Float[Tensor, "B N M"], weights: Float[Tensor, "B H N"], *, site: str = "memory"
 ) -> Float[Tensor, "B H M"]:
-    """Read r of each head. Watchers get the weights that were used and the current memory."""
+    """The vector r that each head reads. Watchers get the final weights and the current memory."""
     context = weights @ memory
     if not taps.watched():
         return context
@@ -93,7 +93,8 @@ def write(
 ) -> Float[Tensor, "B N M"]:
     """The memory after all heads have erased and then all heads have added.
 
-    With a site, watchers get the weights and the memory before; what is changed there is what the heads add."""
+    With a site, watchers get the weights and the memory before the write, and `taps.alter` changes the vectors that the
+    heads add."""
     if site is not None and taps.watched():
         rows, added = memory.unsqueeze(1), add.unsqueeze(2)
         taps.report(site, added, rows, rows, lambda: weights.unsqueeze(2), axes=WRITES)

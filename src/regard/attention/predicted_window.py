@@ -3,9 +3,9 @@
 p_t = S · sigmoid(v_pᵀ tanh(W_p h_t))        window [p_t − D, p_t + D]
 weights · exp(−(s − p_t)² / 2σ²), σ = D/2
 
-Where we differ: p_t may start out on the diagonal, p_t = S · sigmoid(v_pᵀ tanh(W_p h_t) + logit(t/S)). As published,
-all windows start out in the middle of the source. If attention is of no use there yet, the model learns to do without
-it, and the windows end up at one end of the source (docs/alignment_scores.md).
+Where we differ: p_t may start on the diagonal, p_t = S · sigmoid(v_pᵀ tanh(W_p h_t) + logit(t/S)). As published, all
+windows start in the middle of the source. While attention is of no use there, the model learns to do without it, and
+the windows end up at one end of the source (docs/alignment_scores.md).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class PredictedWindow(nn.Module):
     def forward(
         self, query: Float[Tensor, "B H Q E"], lengths: Int[Tensor, " B"], times: Tensor | None = None
     ) -> tuple[Mask, Gaussian]:
-        """`times`, broadcastable to [B,H,Q], are the steps of the queries: the window of step t then starts out at
-        source position t, and what is learnt moves it from there."""
+        """`times`, broadcastable to [B,H,Q], are the steps of the queries. If given, the window of step t starts at
+        source position t before training, and training moves it from there."""
         place = self.place(torch.tanh(self.hidden(query))).squeeze(-1)
         if times is not None:
             half = 0.5 / lengths.clamp_min(1)[:, None, None]

@@ -1,4 +1,4 @@
-"""One attention call in canonical form, which the paths of `attend` and `local` share."""
+"""One attention call in a canonical form that `attend` and `local` share."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Batch:
     tensors: Mapping[str, Tensor]
     rows: tuple[int, ...] = ()
     idle: bool = False
-    """True for a placeholder: this process got no rows of the batch, so what it computes must not count."""
+    """True for a placeholder: this process got no rows of the batch, so its results must not count."""
 
     def __post_init__(self) -> None:
         # A plain dict, not a read-only proxy: batches travel between processes, and a proxy cannot.

@@ -2,7 +2,7 @@
 
 A `Config` refuses unknown keys, text where a number is expected, and numbers that are not finite. `Config.parse`
 reports all problems together, in one line. Values are checked by the rules of JSON: a list may fill a tuple, text may
-fill a path, and an integer may fill a float. A configuration that was dumped parses to an equal one.
+fill a path, and an integer may fill a float. A dumped configuration parses to an equal configuration.
 
 Files are JSON, or YAML with the scalars of YAML 1.2: `1e-4` is a number and `no` is a word (the language code of
 Norwegian). PyYAML follows YAML 1.1, which reads them as text and as False. `1_000` stays a number. Dates stay text. A
@@ -135,7 +135,7 @@ def _item(data: Any, part: int | str) -> Any:
 
 
 def _union_names(model: type[BaseModel]) -> list[Any]:
-    """What pydantic may call this model in a location inside a union: its class name, or the value of its tag."""
+    """The names that pydantic may use for this model in a location inside a union: its class name or its tag."""
     return [model.__name__, *(value for field in model.model_fields.values() for value in get_args(field.annotation))]
 
 
@@ -172,7 +172,7 @@ class _Loader(yaml.SafeLoader):
     """Reads plain data only, with YAML 1.2 scalars, without duplicate keys, and with a limit on its size."""
 
     def construct_document(self, node: yaml.Node) -> Any:
-        # Aliases, and merges of aliases, can double the data at each level; merges do so while they are read.
+        # Aliases, and merges of aliases, can double the data at each level; merges do so during construction.
         if _expanded_size(node, {}) > _MOST_NODES:
             raise yaml.MarkedYAMLError(problem=f"aliases expand to more than {_MOST_NODES:,} values")
         return super().construct_document(node)
@@ -188,7 +188,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _expanded_size(node: yaml.Node, known: dict[int, int]) -> int:
-    """The number of values after aliases are expanded; over the limit for an alias that contains itself."""
+    """The number of values after aliases are expanded. It exceeds the limit if an alias contains itself."""
     if id(node) not in known:
         known[id(node)] = _MOST_NODES + 1  # while it is being counted
         children: list[yaml.Node] = []

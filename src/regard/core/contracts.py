@@ -1,7 +1,7 @@
 """Protocols of the replaceable pieces of attention. A new piece is a file whose class implements one of them.
 
 Shapes throughout the project: B batch, Q queries, K keys, T time, D model width, H heads, E head width,
-V vocabulary, P patches. `scores` are before choosing, `weights` after.
+V vocabulary, P patches. `scores` are the numbers before the chooser, `weights` those after it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class SamplingChooser(Chooser, Protocol):
 
 @dataclass(frozen=True)
 class FitEpoch:
-    """One reading of the data: its number from 0, how many there are in all, and the recipe's `seed` and `lr`."""
+    """One pass over the data: its number from 0, the total number of passes, and the recipe's `seed` and `lr`."""
 
     number: int = 0
     total: int = 1
@@ -87,12 +87,13 @@ class FitEpoch:
     say: Callable[[str], None] = lambda _: None
     """Prints a line beside the progress bar."""
     check: Callable[[], None] = lambda: None
-    """Raises if the run is to stop; reading a batch does the same, so a `fit` that reads none for long calls it."""
+    """Raises if the run is to stop. Reading a batch does this too, so a `fit` only calls it if it reads no batch for a
+    long time."""
 
 
 @runtime_checkable
 class Fitted(Protocol):
-    """A model that is not trained by gradients: it counts, or has a loop of its own.
+    """A model that is not trained by the usual training loop: it counts, or has its own loop.
 
     `fit` is called for each epoch, and may read its batches more than once. It returns numbers for the log, such as a
     mean loss. A model with `reads_in_order` gets all of the data, in order; afterwards its `config` holds the sizes
@@ -104,9 +105,9 @@ class Fitted(Protocol):
 
 @runtime_checkable
 class FittedInEpochs(Fitted, Protocol):
-    """A fitted model whose run writes a checkpoint after each epoch and resumes there, to the bit.
+    """A fitted model whose run writes a checkpoint after each epoch and resumes from it with bit-identical results.
 
-    The checkpoint holds `state_dict` and what else later epochs depend on.
+    The checkpoint holds `state_dict` and, from `fit_state`, everything else that later epochs depend on.
     """
 
     def fit_state(self) -> Mapping[str, Tensor]: ...
@@ -115,7 +116,8 @@ class FittedInEpochs(Fitted, Protocol):
 
 @runtime_checkable
 class Primed(Protocol):
-    """A model that takes numbers from the training data before its first update: document frequencies, lexicon hits."""
+    """A model that computes statistics of the training data before its first update: document frequencies, lexicon
+    hits."""
 
     def prime(self, batches: Iterable[Batch], words: Sequence[str]) -> None:
         """Read the training data once; `words` are the tokens of the vocabulary."""
@@ -124,7 +126,7 @@ class Primed(Protocol):
 
 @runtime_checkable
 class Decodable(Protocol):
-    """A model that generates text. All of its memory is in the state, one path per hypothesis (see `core.state`)."""
+    """A model that generates text. Its whole memory is in the state, with a path per hypothesis (see `core.state`)."""
 
     coverage_site: str | None
     """The attention site whose weights show which inputs have been covered; None if there is none."""
@@ -134,7 +136,7 @@ class Decodable(Protocol):
 
     @property
     def vocab_size(self) -> int:
-        """The number of tokens that it chooses from."""
+        """The number of tokens that the model chooses from."""
         ...
 
     def new_state(self, *, sources: int, paths: int, capacity: int) -> State:
@@ -151,9 +153,9 @@ class Decodable(Protocol):
 
 
 class Verifiable(Decodable, Protocol):
-    """A model that generates, and that can say what comes next after each of several tokens at once.
+    """A model that generates, and that can predict the next token after each of several tokens in one call.
 
-    Its whole memory is of tokens, so that a path can be shortened by its length alone.
+    Its memory consists of entries for single tokens, so that a path is shortened by reducing its length alone.
     """
 
     def verify(self, tokens_NT: Tensor, counts_N: Tensor, paths_N: Tensor, state: State) -> Tensor:

@@ -1,4 +1,4 @@
-"""Conversion between a model here and its folder in another library: configuration and parameter names, both ways.
+"""Conversion between our model and a folder in another library's format: configuration and parameter names, both ways.
 
 A model file defines a `Conversion`. Reading and writing use the same tables, so they cannot disagree. A `FieldMap` maps
 names of configuration fields, a `KeyMap` maps names of parameters.
@@ -26,7 +26,7 @@ ACTIVATIONS = {
     "quick_gelu": "quick_gelu",
     "tanh": "tanh",
 }
-"""Their names of activations → ours. Where several names mean the same, the first is written."""
+"""Their names of activations → ours. Where several of their names mean the same, the first is written."""
 
 _MISSING = object()
 
@@ -69,7 +69,7 @@ class Field:
 
 @dataclass(frozen=True)
 class FieldMap:
-    """All fields of a format. `fixed` holds fields of theirs with one supported value; other values are refused."""
+    """All fields of a format. `fixed` holds their fields that have a single supported value; others are refused."""
 
     fields: Sequence[Field]
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -111,9 +111,10 @@ class Conversion:
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Suffixes of names in old files → today's suffixes."""
     optional: Sequence[tuple[str, str, tuple[str, ...]]] = ()
-    """Parts that a folder may lack: our option for one, how its tensor's name ends, the heads that do without it."""
+    """Parts that a folder may lack, each as: our option for it, the end of its tensor's name, the heads without it."""
     constants: Callable[[Any], dict[str, Tensor]] = lambda config: {}
-    """Tensors by their names that their files hold although they follow from the configuration; written, not read."""
+    """Tensors, by their names, that their files hold although the configuration determines them. They are written but
+    not read."""
 
     def head(self, architecture: str) -> Mapping[str, Any]:
         """Our options for their class."""
@@ -135,7 +136,7 @@ class Conversion:
         )
 
     def nearest(self, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Their class that needs the fewest changes of our options, and these changes; the first of several."""
+        """Their class that needs the fewest changes of our options, and these changes. On a tie, the first class."""
         differing = [
             (name, {key: value for key, value in required.items() if options.get(key) != value})
             for name, required in self.heads

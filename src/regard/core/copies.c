@@ -1,14 +1,14 @@
-/* Paths copied from slot to slot: one call for all keys and values of a model, and nothing in between. */
+/* Copies paths from slot to slot, with one call for all keys and values of a model and without temporary buffers. */
 #include "native.h"
 
-/* Where the tokens of all slots lie [P,H,C,E], in bytes: from slot to slot, from head to head, and how much of a head
- * is in use. */
+/* The memory of all slots [P,H,C,E]. In bytes: `slot` is the distance between slots, `head` the distance between heads,
+ * and `used` the size of the part of a head that is in use. `heads` is the number of heads. */
 typedef struct {
     char *numbers;
     int64_t slot, heads, head, used;
 } Place;
 
-/* For each pair, what slot `from` holds goes to slot `to`; no slot is in both lists. */
+/* For each pair, copies the contents of slot `from` to slot `to`. No slot is in both lists. */
 void copy_paths(const Place *places, int64_t count, const int64_t *from, const int64_t *to, int64_t pairs,
                 int64_t threads) {
 #pragma omp parallel for schedule(static) num_threads(threads)

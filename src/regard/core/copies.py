@@ -1,4 +1,4 @@
-"""Paths copied from slot to slot in one call (`copies.c`), where this machine has compiled it."""
+"""Copies paths from slot to slot in one call of compiled code (`copies.c`), if it has been compiled."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class _Place(ctypes.Structure):
 
 
 def copy_paths(buffers: Sequence[Tensor], from_N: Tensor, to_N: Tensor, length: int) -> bool:
-    """In all buffers [P,H,C,E], the first `length` tokens of slots `from` go to slots `to`; whether that was done.
+    """Copy the first `length` tokens of slots `from` to slots `to` in all buffers [P,H,C,E]; return True if done.
 
-    It is not done where a slot is in both lists, off the CPU, and where nothing was compiled.
+    Nothing is copied if a slot is in both lists, if a buffer is not on the CPU or not contiguous, or if the loop is not
+    compiled.
     """
     library = _library()
     if library is None or any(buffer.device.type != "cpu" or not buffer.is_contiguous() for buffer in buffers):

@@ -1,4 +1,4 @@
-"""Device questions, without device names in the pieces: tensors are made where their inputs are."""
+"""Devices and precision. No other module names a device: tensors are made on the device of their inputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 HOST = torch.device("cpu")
-"""Where tables of constants are computed, even while a model is built on the `meta` device."""
+"""The device on which tables of constants are computed, even while a model is built on the `meta` device."""
 
 
 def lower_precision(like: Tensor) -> torch.dtype | None:

@@ -1,8 +1,8 @@
-"""Dropout whose random factors are drawn several times faster than by torch's CPU `bernoulli_`, and as reproducibly.
+"""Dropout that draws its random factors several times faster than torch's CPU `bernoulli_`, and as reproducibly.
 
 torch draws one Mersenne Twister number per element, serially. Here one number is drawn from torch's generator (so
-`torch.manual_seed` and a saved generator state decide everything), and a counter-based hash expands it: eight
-random bytes from each 64-bit word, in vectorised integer arithmetic, the same bytes for any number of threads.
+`torch.manual_seed` and a saved generator state decide everything). A counter-based hash expands it to eight random
+bytes per 64-bit word, in vectorised integer arithmetic. The bytes are the same for any number of threads.
 
 A byte can only express rates in 1/256ths, so the threshold is dithered: each call drops at one of the two neighbouring
 rates, chosen so that the expected rate is exactly p, and scales by the rate it used. Every call is unbiased.

@@ -1,4 +1,4 @@
-"""Rows of a step by the source that they read from."""
+"""The rows of a decoding step, grouped by the source that they read from."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from regard.core.errors import UsageError
 
 
 class Groups:
-    """Rows that read from the same source stand together on the axis of queries: a source's keys are read once.
+    """Puts rows that read from the same source side by side on the query axis, so that a source's keys are read once.
 
-    R sources, of which the one with the most rows has W of them.
+    There are R sources, and W is the largest number of rows that read from one source.
     """
 
     def __init__(self, sources: list[int], device: torch.device) -> None:
@@ -25,7 +25,7 @@ class Groups:
         places = [order[source] * self.width + lane for source, lane in zip(sources, lanes, strict=True)]
         self.index = as_index(torch.tensor(self.sources, dtype=torch.long, device=device))
         self.places_N = torch.tensor(places, dtype=torch.long, device=device)
-        """Where row n stands among the R·W places."""
+        """The place of row n among the R·W places."""
         self._in_order = places == list(range(self.n_sources * self.width))
 
     def together(self, x_NHTE: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ class Groups:
 
 
 def as_index(rows: Tensor) -> Tensor | slice:
-    """A slice where the numbers follow one another, so that reading copies nothing."""
+    """The rows as an index: a slice if their numbers are consecutive, so that reading copies nothing."""
     numbers = rows.tolist()
     if not numbers:
         raise UsageError("a step needs rows", got="none")

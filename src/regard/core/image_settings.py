@@ -1,4 +1,4 @@
-"""How a model wants its images: plain data, stored with the model as `extra["image"]`."""
+"""How images are prepared for a model: plain data, stored with the model as `extra["image"]`."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 A table is a list of rules, and each rule works both ways, so the reader and the writer of a format cannot disagree.
 In a pattern, a placeholder of one letter (`{i}`) matches digits and a longer one (`{part}`) matches a word without a
-dot. What it matched on one side is filled in on the other. All problems are reported together: names that match no
-rule or two rules, two names that map to one, incomplete packs, and wrong shapes.
+dot. The matched text on one side is filled in on the other side. All problems are reported together: names that match
+no rule or two rules, two names that map to one name, incomplete packs, and wrong shapes.
 
-Memory: renamed tensors are the same objects; transposed tensors and parts of a pack are views. So mapped weights stay
-mapped and nothing is held twice. Matrix products are as fast with a transposed matrix.
+Memory: renamed tensors are the same objects; transposed tensors and parts of a pack are views. So memory-mapped weights
+stay mapped and no tensor is held twice. Matrix products are as fast with a transposed matrix.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Copies:
 
 @dataclass(frozen=True)
 class Drop:
-    """Buffers of the other format that hold no weights: ignored when reading, never written."""
+    """Buffers of the other format that hold no weights. They are ignored when reading and never written."""
 
     theirs: str
 
@@ -172,7 +172,8 @@ class KeyMap:
                 raise UsageError("a rule needs the same placeholders on both sides", got=f"{ours} and {theirs}")
 
     def to_ours(self, tensors: Mapping[str, Tensor], *, unknown: list[str] | None = None) -> dict[str, Tensor]:
-        """Tensors by their names → by ours. Names that match no rule go to `unknown`; without it they are an error."""
+        """Tensors by their names → by ours. Names that match no rule are added to the list `unknown`; without this
+        list they are an error."""
         ways = [(rule.names()[1], rule.names()[0], rule.to_ours) for rule in self.rules]
         return _convert(ways, tensors, unknown)
 
@@ -208,7 +209,7 @@ def _convert(
 
 
 def _groups(ways: Sequence[_Way], names: Iterable[str]) -> tuple[dict[_Use, list[str]], defaultdict[str, list[str]]]:
-    """The names that each use of a rule takes together, and the names that no rule places."""
+    """The names grouped by the use of a rule that converts them together, and the names that match no or two rules."""
     groups: defaultdict[_Use, list[str]] = defaultdict(list)
     problems: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:

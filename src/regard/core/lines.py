@@ -1,9 +1,9 @@
-"""Text files as lines, read one at a time: plain, gzip or xz, of any size.
+"""Reads text files line by line: plain, gzip or xz, of any size.
 
 Only "\\n" ends a line, so that line numbers agree between the two files of a parallel text and with other tools.
 Python's own text mode also ends a line at a lone "\\r", and `str.splitlines` at U+2028. A carriage return before a line
 end is dropped. Lines of compressed files have a maximum length, since a small file can hold a line that fills the
-memory. A line that is not UTF-8 keeps its number, with U+FFFD for invalid bytes, and is counted.
+memory. A line that is not UTF-8 keeps its line number; its invalid bytes become U+FFFD, and it is counted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
 
 def open_lines(path: str | Path) -> Iterator[bytes]:
     """Yield the lines of a file without line ends, decompressed by its suffix. It is opened at the first line."""
-    # A plain file bounds its own lines; a compressed megabyte may hold a line of a gigabyte.
+    # A line of a plain file is no longer than the file; a compressed megabyte may hold a line of a gigabyte.
     longest = LONGEST_LINE if Path(path).suffix.lower() in _OPENERS else -2
     with open_bytes(path) as file:
         while line := file.readline(longest + 1):

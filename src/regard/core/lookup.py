@@ -1,9 +1,10 @@
-"""Names are files: `find("regard.attention.scores", "scaled_dot")` is class `ScaledDot` of `scores/scaled_dot.py`.
+"""Finds a variant by its file name: `find("regard.attention.scores", "scaled_dot")` returns the class `ScaledDot` of
+`scores/scaled_dot.py`.
 
 The class name may end in the folder's kind, and that form is tried first: `positions/none.py` defines `NonePosition`,
 `jobs/translation.py` defines `TranslationJob`.
 
-Adding a variant is adding a file. Only names in the folder listing are ever imported, so a name that comes from a
+To add a variant, add a file. Only names in the folder listing are ever imported, so a name that comes from a
 configuration or a request cannot reach any other module.
 """
 
@@ -38,10 +39,10 @@ def find(package: str, name: str) -> type[Any]:
 
 
 def build(package: str, name: str, **offers: Any) -> Any:
-    """Make the variant `name` with those of the offered arguments that its constructor takes.
+    """Make the variant `name`, passing only the offered arguments that its constructor takes.
 
-    The same offers serve every variant of a folder: `dot` takes none of `d_query`, `d_key`, `max_len`; `location`
-    takes two. A required argument that is not offered is a usage error.
+    All variants of a folder get the same offers: `dot` takes none of `d_query`, `d_key`, `max_keys`; `location` takes
+    two of them. A required argument that is not offered is a usage error.
     """
     variant = find(package, name)
     parameters = inspect.signature(variant).parameters

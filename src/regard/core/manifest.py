@@ -1,4 +1,4 @@
-"""A manifest of SHA-256 sums beside the files of a folder: a damaged file is named before anything is used."""
+"""A manifest of SHA-256 sums beside the files of a folder: damaged files are reported before anything is used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write_manifest(folder: Path, names: Iterable[str]) -> None:
 
 
 def check_names(folder: Path, required: Iterable[str]) -> None:
-    """Refuse a folder without a manifest, or a manifest that does not name a required file which the folder has."""
+    """Refuse a folder without a manifest, and a manifest that leaves out a required file that the folder contains."""
     named = _read(folder)
     for name in required:
         if name not in named and (folder / name).exists():
@@ -47,7 +47,7 @@ def check_manifest(folder: Path) -> None:
 
 
 def update_manifest(folder: Path, name: str, data: bytes) -> None:
-    """Write a file that the manifest names, so that file and manifest never disagree."""
+    """Write a file and its manifest entry, in an order in which file and manifest never disagree."""
     sums = _read(folder)
     others = [other for other in sums if other != name]
     if name in sums:

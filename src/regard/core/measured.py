@@ -1,4 +1,4 @@
-"""What teacher forcing measures on batches: sums with their counts, and an answer for each row."""
+"""Measurements of teacher forcing on batches: sums with their counts, and an answer for each row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names told apart: classes of a model may share one (ImageNet has two cranes)."""
+"""Makes names distinct: several classes of a model may have the same name (ImageNet has two cranes)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-/* What several C files need. */
+/* Functions that several C files need. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,10 +1,11 @@
-"""Loops in C, compiled once on this machine by the compiler that it has.
+"""Loops in C, compiled once on the user's machine by an installed compiler.
 
-A room that needs one keeps its source beside its Python, and describes the functions of the library that it gets here.
-The library is kept in the user's cache folder ($REGARD_CACHE, else $XDG_CACHE_HOME/regard, else ~/.cache/regard), under
-a name that follows from the source, the compiler, the CPU and torch's version. It is never read from a model folder,
-and only from a folder and a file that nobody else may write. Whatever goes wrong, there is a reason in one line and
-the caller goes on without it. `REGARD_NATIVE=0` switches all of them off.
+A package that needs such a loop keeps the C source beside its Python files, and declares the functions of the library
+that `library` returns. The compiled library is kept in the user's cache folder ($REGARD_CACHE, else
+$XDG_CACHE_HOME/regard, else ~/.cache/regard). Its name depends on the source, the compiler, the CPU and torch's
+version. It is never read from a model folder, and it is only read if nobody else may write the file or its folder. If
+anything goes wrong, `library` returns the reason in one line and the caller goes on without the library.
+`REGARD_NATIVE=0` switches all compiled loops off.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 import torch
 
 _HEADER = Path(__file__).with_name("native.h")
-# Not -ffast-math: linked into a library it changes how the whole process rounds tiny numbers.
+# -ffast-math is not used: a library that is linked with it changes how the whole process rounds tiny numbers.
 _FLAGS = [
     *("-O3", "-march=native", "-fopenmp", "-shared", "-fPIC", "-w"),
     *("-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math", "-freciprocal-math"),
@@ -40,7 +41,7 @@ class Missing:
 
 
 def library(source: Path, *, build: bool = True) -> ctypes.CDLL | Missing:
-    """The compiled library of a C file; unless `build`, only where an earlier call has compiled it."""
+    """The compiled library of a C file. With `build` false it is only loaded if an earlier call has compiled it."""
     if os.environ.get("REGARD_NATIVE") == "0":
         return Missing("REGARD_NATIVE is 0")
     if build:
@@ -49,7 +50,7 @@ def library(source: Path, *, build: bool = True) -> ctypes.CDLL | Missing:
 
 
 def cache_folder() -> Path:
-    """Where things are kept that can be made again at any time."""
+    """The folder for files that can be made again at any time."""
     own, shared = os.environ.get("REGARD_CACHE"), os.environ.get("XDG_CACHE_HOME")
     return Path(own) if own else (Path(shared) if shared else Path.home() / ".cache") / "regard"
 
@@ -98,7 +99,7 @@ def _version(compiler: str) -> bytes:
 
 @functools.cache
 def _cpu() -> bytes:
-    """What the compiler may use."""
+    """The features of the CPU that the compiler may use."""
     try:
         lines = Path("/proc/cpuinfo").read_bytes().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""What every model returns when it is called: named tensors, or None where a model has no such output.
+"""The result of calling a model: named tensors, or None if the model has no such output.
 
 The names are those of `transformers` (`logits`, `start_logits`, …), so that code written for its models works here.
 """
@@ -41,12 +41,12 @@ class Output:
         self.log_prob = log_prob
         """log p of the sampled choices (hard attention, actions); None if nothing was sampled."""
         self.state = state
-        """A recurrent model's state after the input, from which a later call can go on."""
+        """A recurrent model's state after the input; a later call can continue from it."""
         self.penalty = penalty
-        """What the model itself adds to the loss in training, for each row [B] or each target position [B,T]; None:
-        nothing."""
+        """A term that the model itself adds to the loss in training, for each row [B] or each target position [B,T];
+        None: there is none."""
         self.values = values
-        """The return that a policy expects from each step on [B,T]."""
+        """The expected return of a policy from each step on [B,T]."""
 
     @property
     def logits(self) -> Tensor | None:

@@ -19,7 +19,7 @@ _bases: ContextVar[tuple[Path, ...]] = ContextVar("bases", default=())
 
 @contextmanager
 def relative_to(*folders: Path) -> Iterator[None]:
-    """Inside the block, relative paths not found in the working directory are searched in these folders, in order."""
+    """Inside the block, look for relative paths in the working directory first, then in these folders in order."""
     token = _bases.set(tuple(folders))
     try:
         yield
@@ -28,7 +28,7 @@ def relative_to(*folders: Path) -> Iterator[None]:
 
 
 def here(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield the items, each computed with the current folders of `relative_to`, in whatever thread consumes them."""
+    """Yield the items. Each is computed with the current folders of `relative_to`, whichever thread consumes it."""
     context, iterator, end = copy_context(), iter(items), object()
 
     def made() -> Iterator[Item]:
@@ -39,7 +39,8 @@ def here(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def expand_path(text: str) -> Path:
-    """Expand variables and `~`. A relative path starts at the working directory, or else at its recipe's folder."""
+    """Expand variables and `~`. A relative path that does not exist in the working directory is looked up in the
+    folders of `relative_to`."""
     path = os.path.expandvars(os.path.expanduser(text))
     if "$" in path:
         raise DataError(f"{text} uses a variable that is not set", remedy="Set it: export REGARD_DATA=/path/to/data")
@@ -58,7 +59,7 @@ def check_links(folder: Path) -> None:
 def check_link(path: Path, folder: Path) -> None:
     """Refuse a link that leads out of its model folder, unless it goes from a Hugging Face snapshot to its blobs.
 
-    Otherwise a folder from someone else could make regard read, convert or copy any file of the user.
+    Without this check, a folder from someone else could make regard read, convert or copy any file of the user.
     """
     target, own = path.resolve(), folder.resolve()
     allowed = [own, *([own.parent.parent / "blobs"] if own.parent.name == "snapshots" else [])]

@@ -1,14 +1,14 @@
-"""What a model remembers while it generates: named tensors passed in, never kept on a module.
+"""A model's memory during generation: named tensors that are passed to the model and never kept on a module.
 
-Unfinished outputs are **paths**. Each lives in a slot with a length of its own, and a token's index in its slot is its
-position, so there is no padding on the left. What belongs to a **source** (the encoder's output, the keys and values of
-cross-attention) is held once a source, however many paths read from it. Key-value caches and recurrent states share
+Unfinished outputs are **paths**. Each path has a slot and its own length, and a token's index in its slot is its
+position, so there is no padding on the left. Tensors of a **source** (the encoder's output, the keys and values of
+cross-attention) are held once per source, however many paths read from it. Key-value caches and recurrent states share
 this one interface, so that paths can be forked and freed without knowing which model runs.
 
 A model's step works on some of the paths, which `rows` describes:
 
     rows = state.rows(paths_N, counts_N, n_tokens)
-    keys_NHKE = rows.extend("keys", new_NHTE)        # written at each path's own positions; everything so far
+    keys_NHKE = rows.extend("keys", new_NHTE)        # writes at each path's own positions, returns all keys so far
     memory_RHSE = rows.of_sources("memory")          # a row for each source that these paths read from
     rows.advance()                                   # the new tokens now belong to the paths
 """
@@ -28,8 +28,8 @@ from regard.core.groups import Groups, as_index
 
 @dataclass
 class _Cell:
-    """One tensor. `dim` is the axis whose length may grow: that of tokens, or of a source's parts; None: there is
-    none. `lengths` are those of the sources along it."""
+    """One tensor. `dim` is the axis that may grow, that of tokens or of a source's parts, or None if no axis grows.
+    `lengths` are the lengths of the sources along `dim`."""
 
     buffer: Tensor
     dim: int | None = None
@@ -37,19 +37,19 @@ class _Cell:
 
 
 class State:
-    """Room for `sources` sources and `paths` paths of `capacity` tokens; all of it grows where that is not enough."""
+    """Room for `sources` sources and `paths` paths of `capacity` tokens. The capacity grows when it is exceeded."""
 
     def __init__(
         self, *, sources: int = 0, paths: int = 1, capacity: int = 32, device: torch.device | str | None = None
     ) -> None:
         self.capacity = capacity
         self.lengths_P = torch.zeros(paths, dtype=torch.long, device=device)
-        """How many tokens each path holds."""
+        """The number of tokens of each path."""
         self.source_P = torch.zeros(paths, dtype=torch.long, device=device)
         """The source that each path reads from."""
         self.n_sources = sources
         self.ahead = 0
-        """Tokens past a path's length that stay with it when it is forked: those that were read on a guess."""
+        """The number of tokens past a path's length that are copied when it is forked: tokens read as a guess."""
         self._of_tokens: dict[str, _Cell] = {}
         self._of_paths: dict[str, _Cell] = {}
         self._of_sources: dict[str, _Cell] = {}
@@ -68,7 +68,7 @@ class State:
         return self._latest_groups[1]
 
     def put_sources(self, name: str, sources_R: Tensor, tensor: Tensor, *, dim: int | None = None) -> None:
-        """What belongs to these sources. `dim` is the axis along which sources may have unlike lengths."""
+        """Store a tensor for these sources. `dim` is the axis along which sources may differ in length."""
         index = as_index(sources_R)
         cell = self._of_sources.get(name)
         if cell is None:
@@ -85,12 +85,12 @@ class State:
             cell.lengths[source] = length
 
     def fork(self, from_N: Tensor, to_N: Tensor) -> None:
-        """Path `to` becomes what path `from` is now; all are read before any is written."""
+        """Make path `to` a copy of path `from`. All paths are read before any is written."""
         n_paths, longest = len(self.lengths_P), min(int(self.lengths_P.max()) + self.ahead, self.capacity)
         if copy_paths([cell.buffer for cell in self._of_tokens.values()], from_N, to_N, longest):
             for cell in self._of_paths.values():
                 cell.buffer.index_copy_(0, to_N, cell.buffer.index_select(0, from_N))
-        elif 3 * len(to_N) > n_paths:  # one pass over all slots is then quicker than picking some (measured)
+        elif 3 * len(to_N) > n_paths:  # one pass over all slots is then faster than copying some of them (measured)
             origin_P = torch.arange(n_paths, device=to_N.device).index_copy(0, to_N, from_N)
             for cell in self._of_paths.values():
                 cell.buffer = cell.buffer.index_select(0, origin_P)
@@ -104,8 +104,8 @@ class State:
         self.source_P[to_N] = self.source_P[from_N]
 
     def _copy_all(self, cell: _Cell, origin_P: Tensor, length: int) -> None:
-        """Fill a second buffer of the cell's kind with the first `length` tokens of the paths that each slot is to
-        hold, and let the two change places: only what is written is copied."""
+        """Copy the first `length` tokens of path `origin_P[p]` to slot p of a second buffer, then swap the two buffers.
+        Only tokens that have been written are copied."""
         key = cell.buffer.shape, cell.buffer.dtype
         spare = self._spare.pop(key, None)
         if spare is None:
@@ -114,7 +114,7 @@ class State:
         self._spare[key], cell.buffer = cell.buffer, spare
 
     def move_sources(self, from_N: Tensor, to_N: Tensor) -> None:
-        """Source `to` becomes what `from` is now, and the paths that read from `from` read from `to`."""
+        """Make source `to` a copy of source `from`, and let the paths that read from `from` read from `to`."""
         pairs = list(zip(from_N.tolist(), to_N.tolist(), strict=True))
         for cell in self._of_sources.values():
             cell.buffer[to_N] = cell.buffer[from_N]
@@ -126,17 +126,17 @@ class State:
         self.source_P = moved[self.source_P]
 
     def begin(self, paths_N: Tensor, sources_N: Tensor | None = None) -> None:
-        """Paths without a token yet, which read from these sources."""
+        """Begin empty paths that read from these sources."""
         self.free(paths_N)
         if sources_N is not None:
             self.source_P[paths_N] = sources_N
 
     def free(self, paths_N: Tensor) -> None:
-        """These slots hold nothing any more."""
+        """Empty these slots."""
         self.lengths_P[paths_N] = 0
 
     def grow(self, capacity: int) -> None:
-        """Make room for paths of so many tokens."""
+        """Make room for paths of `capacity` tokens."""
         if capacity > self.capacity:
             self.capacity = max(capacity, 2 * self.capacity)
             for cell in self._of_tokens.values():
@@ -146,7 +146,7 @@ class State:
 class Rows:
     """Some paths during one step: row n is path `paths_N[n]`, whose new tokens begin at position `starts_N[n]`.
 
-    Of the T new tokens of a row the first `counts_N` are real; what is computed for the others is never looked at.
+    Of the T new tokens of a row the first `counts_N` are real. Results for the others, the padding, are never used.
     """
 
     def __init__(self, state: State, paths_N: Tensor, counts_N: Tensor, n_tokens: int) -> None:
@@ -157,7 +157,7 @@ class Rows:
         self.starts_N = state.lengths_P[paths_N]
         starts, counts = self.starts_N.tolist(), counts_N.tolist()
         self.uniform_start: int | None = starts[0] if len(set(starts)) == 1 and set(counts) == {n_tokens} else None
-        """The position of every row's first new token, where all have the same and no row has fewer tokens."""
+        """The position of the first new token, if it is the same in all rows and no row has padding; otherwise None."""
         self.n_keys = max(starts) + n_tokens
         state.grow(self.n_keys)
 
@@ -169,14 +169,14 @@ class Rows:
 
     @property
     def positions_NT(self) -> Tensor:
-        """The position of each new token; what is not real stands on the row's last real one."""
+        """The position of each new token. Padding gets the position of the row's last real token."""
         if self.n_tokens == 1:
             return self.starts_N[:, None]
         steps_T = torch.arange(self.n_tokens, device=self.starts_N.device)
         return self.starts_N[:, None] + torch.minimum(steps_T, self.counts_N[:, None] - 1)
 
     def extend(self, name: str, new_NHTE: Tensor) -> Tensor:
-        """Write what the new tokens add and return everything so far [N,H,K,E]; K is the longest row's length."""
+        """Write the entries of the new tokens, return all entries so far [N,H,K,E]; K is the longest row's length."""
         buffer = self.room(name, *new_NHTE.shape[1::2], like=new_NHTE)
         if self.uniform_start is not None:
             buffer[self._index, :, self.uniform_start : self.n_keys] = new_NHTE
@@ -185,7 +185,7 @@ class Rows:
         return buffer[self._index, :, : self.n_keys]
 
     def room(self, name: str, heads: int, width: int, *, like: Tensor) -> Tensor:
-        """The memory [P,H,C,E] of all slots, with room for the new tokens, for those who write to it themselves."""
+        """The memory [P,H,C,E] of all slots, with room for the new tokens, for callers that write to it themselves."""
         cell = self.state._of_tokens.get(self._prefix + name)
         if cell is None:
             shape = len(self.state.lengths_P), heads, self.state.capacity, width
@@ -193,10 +193,11 @@ class Rows:
         return cell.buffer
 
     def _places(self, buffer: Tensor) -> Tensor:
-        """Where the new tokens go in a buffer [P,H,K,E] without its shape [N·H·T]: alike for all layers of a model."""
+        """Where the new tokens go in a buffer [P,H,K,E], as indices [N·H·T] into its flattened first three axes. All
+        layers of a model share them."""
         heads, length = buffer.shape[1:3]
         if (heads, length) not in self._known_places:
-            # What is not real lands past the row's end, where the tokens that come next will overwrite it.
+            # Padding is written past the row's end, where the next tokens will overwrite it.
             steps_T, heads_H = (torch.arange(n, device=buffer.device) for n in (self.n_tokens, heads))
             heads_NH = self.paths_N[:, None] * heads + heads_H
             places_NHT = (heads_NH * length + self.starts_N[:, None])[..., None] + steps_T
@@ -204,7 +205,7 @@ class Rows:
         return self._known_places[heads, length]
 
     def get(self, name: str, first: Tensor) -> Tensor:
-        """What a name holds for these paths [N,…]; `first` [N,…] for those without a token yet."""
+        """The tensor stored under a name for these paths [N,…]; empty paths get `first` [N,…] instead."""
         cell = self.state._of_paths.get(self._prefix + name)
         if cell is None:
             return first
@@ -212,11 +213,11 @@ class Rows:
         return torch.where(new_N, first, cell.buffer[self._index])
 
     def pick(self, name: str, place_N: Tensor) -> Tensor:
-        """Of what a name holds for these paths [N,X,…], the part at each one's place [N,…]."""
+        """From the tensor stored under a name for these paths [N,X,…], the entry at each path's place [N,…]."""
         return self.state._of_paths[self._prefix + name].buffer[self.paths_N, place_N]
 
     def put(self, name: str, tensor: Tensor) -> None:
-        """Store what a name holds for these paths [N,…] from now on."""
+        """Store a tensor [N,…] under a name for these paths."""
         cell = self.state._of_paths.get(self._prefix + name)
         if cell is None:
             shape = len(self.state.lengths_P), *tensor.shape[1:]
@@ -229,15 +230,15 @@ class Rows:
         return self.state.groups(self.paths_N)
 
     def of_sources(self, name: str) -> Tensor:
-        """What belongs to the sources of these paths [R,…], no longer than the longest of them."""
+        """The tensor of the sources of these paths [R,…], cut to the length of the longest of these sources."""
         return self.source_room(name)[self.groups.index]
 
     def source_buffer(self, name: str) -> Tensor:
-        """The memory of all sources, for those who know its layout."""
+        """The memory of all sources, for callers that know its layout."""
         return self.state._of_sources[name].buffer
 
     def source_room(self, name: str) -> Tensor:
-        """The memory of all sources, no longer than the longest that these paths read from."""
+        """The memory of all sources, cut to the length of the longest source that these paths read from."""
         cell = self.state._of_sources.get(name)
         if cell is None:
             raise UnknownName("tensor of the sources", name, self.state._of_sources)
@@ -246,18 +247,18 @@ class Rows:
         return cell.buffer.narrow(cell.dim, 0, max(cell.lengths[source] for source in self.groups.sources))
 
     def last(self, x_NTD: Tensor) -> Tensor:
-        """The part of each row's last real token [N,D]."""
+        """The vector of each row's last real token [N,D]."""
         if self.uniform_start is not None or self.n_tokens == 1:
             return x_NTD[:, -1]
         return x_NTD[torch.arange(len(x_NTD), device=x_NTD.device), self.counts_N - 1]
 
     def advance(self) -> None:
-        """The new tokens now belong to the paths."""
+        """Make the new tokens part of the paths."""
         self.state.lengths_P[self.paths_N] = self.starts_N + self.counts_N
 
 
 def _lengthen(cell: _Cell, length: int) -> None:
-    """Make room along the cell's axis, filled with zeros: what was never written must not be NaN behind a mask."""
+    """Make room along the cell's axis, filled with zeros: masked memory that was never written must not be NaN."""
     assert cell.dim is not None
     if length > cell.buffer.shape[cell.dim]:
         shape = list(cell.buffer.shape)

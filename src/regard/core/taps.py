@@ -1,4 +1,4 @@
-"""The one place to look inside a model: attention sites and block outputs report here while a `watch` is open.
+"""Access to the inside of a model: attention sites and block outputs report here while a `watch` is open.
 
     with regard.watch() as record:
         model(x)
@@ -6,7 +6,7 @@
 
 Without a watch this costs one read of a context variable. Watching never changes a result: the fused kernel still
 computes the output, and the weights are computed separately from the query and keys. `alter` changes results, at the
-same places. Context variables keep threads and asynchronous tasks apart: each watches only what it runs itself.
+same places. Context variables keep threads and asynchronous tasks apart: each watches only its own calls.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Labels = tuple[Sequence[str] | None, Sequence[str] | None]
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """What the queries and the keys of a site are: "source", "target", "image", "memory", "word" and so on.
+    """Names for the queries and the keys of a site: "source", "target", "image", "memory", "word" and so on.
 
     The names are those for which the explanation has labels (`explain.Subject.sides`). `rows` [B] gives the input of
-    each row of the call, where one input gives several rows, for example the sentences of a document. `first_key` is
-    the place on its axis of the call's first key, for a window that moves along (a tape whose oldest end is cut off).
+    each row of the call, if one input gives several rows, for example the sentences of a document. `first_key` is the
+    position of the call's first key on its axis, for a window that moves (a tape whose oldest entries are cut off).
     """
 
     queries: str = "input"
@@ -39,12 +39,12 @@ class Axes:
     rows: Tensor | None = None
     first_key: int = 0
     mixes: bool = True
-    """Whether the site gives the values mixed by its weights; one that writes to them by its weights does not."""
+    """True if the site returns the values mixed by its weights; False if it writes to the values by its weights."""
 
 
 @dataclass
 class Seen:
-    """What one call of one attention site did. Fields that were not requested are None."""
+    """The record of one call of one attention site. Fields that were not requested are None."""
 
     site: str
     axes: Axes = Axes()
@@ -56,14 +56,15 @@ class Seen:
     slices: Tensor | None = None
     """Each head's slice of the output projection [H,E,D]; the value path is the values times this slice."""
     allowed: Tensor | None = None
-    """What each query may attend to, broadcastable to [B,H,Q,K]; None: everything. Recorded with weights and parts."""
+    """The keys that each query may attend to, broadcastable to [B,H,Q,K]; None: all keys. It is recorded with weights
+    and with parts."""
     query_labels: Sequence[str] | None = None
     key_labels: Sequence[str] | None = None
 
 
 @dataclass
 class Record:
-    """What a `watch` has collected, in order of time."""
+    """All that a `watch` has recorded, in the order of the calls."""
 
     patterns: Sequence[str] = ("*",)
     want_weights: bool = True
@@ -76,7 +77,7 @@ class Record:
     seen: list[Seen] = field(default_factory=list)
     hidden: dict[str, list[Tensor]] = field(default_factory=dict)
     hidden_axes: dict[str, str] = field(default_factory=dict)
-    """The axis that the states at each place belong to."""
+    """For each name in `hidden`, the axis that its states belong to."""
 
     @property
     def sites(self) -> list[str]:
@@ -117,7 +118,7 @@ _changes: ContextVar[tuple[tuple[str, Change], ...]] = ContextVar("regard_change
 
 
 def watched() -> bool:
-    """Whether anybody watches or changes results here."""
+    """Whether a `watch` or an `alter` is active here."""
     return bool(_watchers.get() or _changes.get())
 
 
@@ -138,7 +139,7 @@ def watch(
     `parts` keeps the query, keys and values of each head. `value_path` keeps T, the values times the head's slice of
     the output projection, and `slices` keeps that slice. `hidden` keeps the states between blocks. `labels` names
     queries and keys by site pattern, as `{"encoder.*": (source, source), "decoder.*.cross": (target, source)}`.
-    `graph` lets gradients flow into what is recorded. Watches can be nested; each records what it asked for.
+    `graph` keeps the recorded tensors in the autograd graph. Watches can be nested; each has its own record.
     """
     patterns = (sites,) if isinstance(sites, str) else tuple(sites)
     record = Record(patterns, weights, parts, value_path, slices, hidden, graph, labels or {})
@@ -151,7 +152,8 @@ def watch(
 
 @contextlib.contextmanager
 def alter(changes: Mapping[str, Change]) -> Iterator[None]:
-    """While the block runs, replace tensors at named places: each function gets the name and a tensor, and returns one.
+    """While the block runs, replace tensors at named places. Each function gets a name and a tensor and returns the new
+    tensor.
 
     The names are those of attention sites (the heads' contexts [B,H,Q,E] before they are joined) and of block outputs
     and inputs [B,T,D]. Shell patterns work as in `watch`.
@@ -165,8 +167,8 @@ def alter(changes: Mapping[str, Change]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unseen() -> Iterator[None]:
-    """While the block runs nobody watches or changes anything: for what belongs to no row of the input, such as
-    exemplars that a model holds."""
+    """Switch all watches and changes off while the block runs. This is for computations that belong to no row of the
+    input, such as those on exemplars that a model holds."""
     watchers, changes = _watchers.set(()), _changes.set(())
     try:
         yield
@@ -221,7 +223,7 @@ def report(
 def point(name: str, hidden: Tensor, axis: str = "input") -> Tensor:
     """Pass states [B,T,D] through a named place, such as a block's output: `alter` changes them, `watch` records them.
 
-    `axis` says what the T states belong to, as in `Axes`.
+    `axis` names the axis that the T states belong to, as in `Axes`.
     """
     hidden = altered(name, hidden)
     for record in watchers(name):

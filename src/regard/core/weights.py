@@ -4,8 +4,8 @@ Reading maps the file: a tensor costs memory only where it is touched, and chang
 is all or nothing: the new file replaces the old one only when it is complete and on disk, so tensors mapped from the
 old file stay valid. Tied tensors are stored once, with their other names as metadata, and are read as one tensor.
 
-The layout is written here, not by the library's `save_file` (0.8), which shuffles the metadata, so that equal weights
-give unequal hashes, makes files that only their owner can read, and refuses tied tensors.
+The layout is written here, not by the library's `save_file` (0.8). That function shuffles the metadata, so that equal
+weights give unequal hashes; it makes files that only their owner can read; and it refuses tied tensors.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read_tensors(path: str | Path, *, names: Iterable[str] | None = None) -> dic
 
 
 def extent(path: str | Path) -> tuple[int, int]:
-    """The number of tensors by name, and the bytes of all files; only headers are read."""
+    """The number of tensor names, and the bytes of all files. Only headers are read."""
     count, size = 0, 0
     for file in _files(Path(path))[0]:
         with _opened(file) as stored:
@@ -145,8 +145,9 @@ def load_into(
 
 
 def aligned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors, with those copied that do not begin on a cache line. The last bit of a matrix product depends
-    on alignment, and a loaded model should give exactly the numbers of the saved one. Files written here need few."""
+    """The same tensors, but those that do not begin on a cache line are copied. The last bit of a matrix product
+    depends on alignment, and a loaded model should give exactly the numbers of the saved model. Files written here need
+    few copies."""
     return {name: tensor if tensor.data_ptr() % _LINE == 0 else tensor.clone() for name, tensor in tensors.items()}
 
 
@@ -173,12 +174,12 @@ def _misfit(name: str, tensor: Tensor, slot: Tensor, first: Tensor) -> str | Non
 
 
 def _as_slots(given: Mapping[int, tuple[Tensor, Tensor]], dtype: torch.dtype | None) -> dict[int, Tensor]:
-    """The given tensors on the devices of their slots, as parameters where those are parameters."""
+    """The given tensors on the devices of their slots, as parameters where the slots are parameters."""
     values, used = dict[int, Tensor](), set[object]()
     for key, (slot, tensor) in given.items():
         to_dtype = dtype if dtype and tensor.is_floating_point() else tensor.dtype
         value = tensor.detach().to(tensor.device if slot.is_meta else slot.device, to_dtype)
-        if _place(value) in used:  # the same tensor for two names that the module does not tie would tie them
+        if _place(value) in used:  # sharing one tensor would tie two names that the module does not tie
             value = value.clone()
         used.add(_place(value))
         values[key] = nn.Parameter(value, slot.requires_grad) if isinstance(slot, nn.Parameter) else value
@@ -192,7 +193,8 @@ def _place(tensor: Tensor) -> object:
 
 
 def _untied(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors to store, sorted so that most are aligned (round sizes and wide types first), and the tied names."""
+    """The tensors to store, and the tied names. The tensors are sorted so that most are aligned: those whose size is a
+    multiple of a cache line first, then by the width of the type."""
     firsts: dict[object, str] = {}
     tied = {name: first for name in tensors if (first := firsts.setdefault(_place(tensors[name]), name)) != name}
     sizes = {name: tensors[name].numel() * tensors[name].element_size() for name in firsts.values()}

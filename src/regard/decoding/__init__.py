@@ -1,4 +1,4 @@
-"""Decoding: from a model that gives the next token's logits to whole outputs, by greedy or beam search or sampling."""
+"""Decoding: generates whole outputs from a model's next-token logits, by greedy search, beam search or sampling."""
 
 from regard.core.search import Search
 from regard.decoding.batches import decode

@@ -1,4 +1,4 @@
-"""Generating for a batch whose rows all have the same search: a loop around a `Decoder`."""
+"""Generates outputs for a batch whose rows all use the same search: a loop around a `Decoder`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from regard.decoding.decoder import Decoder
 from regard.decoding.request import Request, SpecialTokens
 from regard.decoding.result import Hypothesis
 
-_REFILL = 4  # others begin when this part of the rows has ended
-_AT_ONCE = 1 << 30  # all prompts are here already, so nobody waits for the long ones
+_REFILL = 4  # waiting rows begin when one in this many of the running rows has ended
+_AT_ONCE = 1 << 30  # the budget of prompt tokens per step: all rows are known, so long prompts are not split
 
 
 def decode(
@@ -33,16 +33,16 @@ def decode(
     at_once: int | None = None,
     grammars: Sequence[Callable[[Sequence[int]], Tensor]] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best `search.nbest` outputs of each row of `inputs`, finished ones first, then by score.
+    """Return the best `search.nbest` outputs of each row of `inputs`, finished ones first, then by score.
 
-    There are fewer where fewer exist, and always one. `lengths` are those of the sources, and limit the outputs unless
-    `max_length` does; `prefixes` are tokens that each output must begin with. `rows` numbers the rows for sampling
-    (their place, by default): a row draws the same in any batch. `bos` may be given for each row, for models that go
-    on with any text; `eos` and `pad` are −1 where there is none, and any of several `eos` ends an output. `on_token` is
-    given a row's place and its next token as soon as that is certain (with a beam, it is not before the end), `on_done`
-    the place of each row that has ended. At most `at_once` rows are under way at a time (all of them, by default): as
-    some end, others begin. `grammars` say for each row which tokens may come (`Request.grammar`). Put the model into
-    evaluation mode first; it is left in the mode it is in.
+    A row has fewer outputs if fewer exist, but at least one. `lengths` are the source lengths; they limit the outputs
+    unless `max_length` does. `prefixes` are tokens that each output must begin with. `rows` are the numbers of the rows
+    for sampling (by default their indices): a row with the same number gets the same samples in any batch. `bos` may be
+    given for each row, for models that continue any text. `eos` and `pad` are −1 if there is no such token, and any of
+    several `eos` ends an output. `on_token` gets a row's index and its next token as soon as the token is certain (with
+    a beam, only at the end); `on_done` gets the index of each row that has ended. At most `at_once` rows run at a time
+    (by default all): when some end, others begin. `grammars` define for each row which tokens are allowed
+    (`Request.grammar`). Put the model into evaluation mode first; its mode is not changed here.
     """
     size = _size(inputs, lengths, prefixes, rows)
     firsts = [bos] * size if isinstance(bos, int) else list(bos)

@@ -1,7 +1,7 @@
 /* The most probable tokens of rows of logits, and their log-probabilities, without writing the other log-probabilities.
  *
  * A row is read twice: for the largest logit of each chunk, then for the sum of the softmax. Chunks whose largest logit
- * cannot be among the best are passed over. A row's result does not depend on the other rows nor on the threads.
+ * cannot be among the best are skipped. A row's result depends neither on the other rows nor on the threads.
  */
 #include "../core/native.h"
 
@@ -40,7 +40,8 @@ static int is_among(int64_t token, const int64_t *tokens, int64_t count) {
     return 0;
 }
 
-/* The `count` best of a row, best first, the first of equals first. Where fewer may come, the rest is -inf. */
+/* The `count` best tokens of a row, best first; of equal tokens the first comes first. If fewer are allowed, the
+ * remaining log-probabilities are -inf. */
 static void best_of_row(const float *x, int64_t vocab, int64_t count, const int64_t *forbidden, int64_t n_forbidden,
                         float *peaks, float *log_probs, int64_t *tokens) {
     const int64_t chunks = (vocab + CHUNK - 1) / CHUNK;
@@ -54,7 +55,7 @@ static void best_of_row(const float *x, int64_t vocab, int64_t count, const int6
         log_probs[n] = -INFINITY;
         tokens[n] = 0;
     }
-    /* Logits that are not numbers, or leave nothing to choose from: the caller sees a NaN. */
+    /* The logits contain a NaN or +inf, or are all -inf: the caller gets a NaN. */
     if (!(peak > -INFINITY && peak < INFINITY)) {
         log_probs[0] = NAN;
         return;

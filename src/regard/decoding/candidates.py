@@ -1,11 +1,11 @@
-"""The tokens that may come next, for each path.
+"""The candidates for the next token of each path.
 
-A search needs few of them: greedy search one a path, a beam of k at most k that go on and k that end. So the k best of
-each path's logits are taken and normalised, and no other log-probability is written. Where constraints, penalties or
-draws need the whole vocabulary, there is the whole distribution.
+A search needs few of them: greedy search needs one per path, a beam of k at most k that continue and k that end. So the
+best logits of each path are selected and normalised, and no other log-probability is written. If constraints,
+penalties or sampling need the whole vocabulary, the whole distribution is computed.
 
-On a CPU with a C compiler the best tokens are found in two visits of a row (`candidates.c`); else by `topk` on the
-chunks of the vocabulary with the largest peaks.
+On a CPU with a C compiler the best tokens are found in two passes over a row (`candidates.c`); otherwise by `topk` on
+the chunks of the vocabulary with the largest maxima.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from regard.core import native
 _SOURCE = Path(__file__).with_name("candidates.c")
 _CHUNK = 128
 _NATIVE_CHUNK = 256  # CHUNK in candidates.c
-_MANY = 8  # a vocabulary of fewer chunks is sorted as it is
+_MANY = 8  # a vocabulary of fewer chunks is searched as a whole
 _WORTH = 1024  # for a smaller vocabulary a call into C saves nothing
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Log-probabilities, and the tokens that they belong to: some of each path, best first; without tokens, all of the
-    vocabulary in its order."""
+    """Log-probabilities and their tokens, best first. If `token_NC` is None, the log-probabilities are those of the
+    whole vocabulary in its order."""
 
     log_prob_NC: Tensor
     token_NC: Tensor | None = None
 
     def at(self, index_M: Tensor) -> Candidates:
-        """Those of some paths."""
+        """The candidates of some paths."""
         return Candidates(self.log_prob_NC[index_M], None if self.token_NC is None else self.token_NC[index_M])
 
     def token(self, place_N: Tensor) -> Tensor:
-        """The token at one place of each path [N]."""
+        """The token at one place in each path's candidates [N]."""
         return place_N if self.token_NC is None else self.token_NC.gather(1, place_N[:, None])[:, 0]
 
 
@@ -53,10 +53,10 @@ def best_of(log_probs_NV: Tensor, count: int) -> Candidates:
         return _first(log_probs_NV, log_probs_NV.argmax(-1))
     if n_chunks < max(_MANY, count):
         return Candidates(*log_probs_NV.topk(count))
-    # The best tokens lie in the chunks with the largest peaks, or in the rest that fills no chunk.
+    # The best tokens are in the chunks with the largest maxima, or in the rest that fills no chunk.
     rest = n_chunks * _CHUNK
     peaks_NX = log_probs_NV[:, :rest].unflatten(1, (n_chunks, _CHUNK)).amax(-1)
-    # In order of their places, so that the first of equal tokens comes first.
+    # The chunks are in the order of the vocabulary, so that the first of equally probable tokens comes first.
     chunks_NX = peaks_NX.topk(count).indices.sort(-1).values if count > 1 else peaks_NX.argmax(-1, keepdim=True)
     places_NXS = chunks_NX[..., None] * _CHUNK + torch.arange(_CHUNK, device=chunks_NX.device)
     rest_S = torch.arange(rest, vocab, device=chunks_NX.device).expand(n_paths, -1)
@@ -74,9 +74,10 @@ def _first(log_probs_NV: Tensor, token_N: Tensor) -> Candidates:
 
 
 def best_of_logits(logits_MV: Tensor, rows_N: Tensor, count: int, forbidden: Sequence[int] = ()) -> Candidates | None:
-    """The most probable tokens by some rows of logits, but for the forbidden ones, which keep their share of the whole.
+    """The most probable tokens of some rows of logits, except the forbidden ones. Log-probabilities are normalised over
+    all tokens, the forbidden ones included.
 
-    A row that leaves nothing to choose from begins with a NaN. None where there is no compiled loop for these logits.
+    A row without a valid distribution begins with a NaN. Returns None if there is no compiled loop for these logits.
     """
     vocab = logits_MV.shape[1]
     suits = logits_MV.device.type == "cpu" and logits_MV.dtype == torch.float32 and logits_MV.stride(1) == 1

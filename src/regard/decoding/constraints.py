@@ -1,6 +1,6 @@
-"""Which tokens may come: each function writes −inf into log-probabilities [N,V], in place, where a token may not come.
+"""Constraints on the next token: each function writes −inf into log-probabilities [N,V], in place, at forbidden tokens.
 
-Nothing is normalised again: what stays keeps the model's own log-probability.
+The rest is not normalised again: allowed tokens keep the model's own log-probability.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from regard.decoding.request import Request, SpecialTokens
 
 
 def constrain(log_probs_NV: Tensor, paths: Paths, search: Search, special: SpecialTokens) -> None:
-    """All that a search and the special tokens forbid. Lengths count what was generated, not what was forced."""
+    """Forbid all tokens that the search and the special tokens exclude. Lengths count generated tokens only, not the
+    forced prefix."""
     forbid(log_probs_NV, special.forbidden)
     forbid(log_probs_NV, set(search.forbidden) - set(special.ends))
     if search.min_length:
@@ -28,7 +29,7 @@ def constrain(log_probs_NV: Tensor, paths: Paths, search: Search, special: Speci
 
 
 def follow_grammars(log_probs_NV: Tensor, paths: Paths, requests: Mapping[int, Request]) -> None:
-    """What the grammars of the paths' requests forbid."""
+    """Forbid all tokens that the grammars of the paths' requests exclude."""
     if all(request.grammar is None for request in requests.values()):
         return
     for row, (ticket, tokens) in enumerate(zip(paths.ticket_N.tolist(), paths.written(), strict=True)):
@@ -38,9 +39,9 @@ def follow_grammars(log_probs_NV: Tensor, paths: Paths, requests: Mapping[int, R
 
 
 def penalise_repeats(scores_NV: Tensor, tokens_NT: Tensor, penalty: float) -> Tensor:
-    """Scores of tokens that a row has already, divided by the penalty, or multiplied where they are negative (CTRL,
-    Keskar et al. 2019). So the result depends on what a score of 0 means, as it does in `transformers`: independent
-    paths have their logits penalised, the paths of a beam their log-probabilities."""
+    """Divide the scores of tokens that a row already contains by the penalty, or multiply them if they are negative
+    (CTRL, Keskar et al. 2019). So the result depends on where the zero of the scores is. As in `transformers`, the
+    penalty acts on the logits of independent paths and on the log-probabilities of the paths of a beam."""
     rows, size = scores_NV.shape
     inside_NT = (tokens_NT >= 0) & (tokens_NT < size)
     seen_NV = scores_NV.new_zeros(rows, size + 1, dtype=torch.bool)
@@ -49,7 +50,7 @@ def penalise_repeats(scores_NV: Tensor, tokens_NT: Tensor, penalty: float) -> Te
 
 
 def forbid(log_probs_NV: Tensor, tokens: Iterable[int], where_N: Tensor | None = None) -> None:
-    """These tokens may come nowhere, or not in some rows; numbers outside the vocabulary are passed over."""
+    """Forbid these tokens in all rows, or where `where_N` is True. Ids outside the vocabulary are ignored."""
     for token in tokens:
         if 0 <= token < log_probs_NV.shape[1]:
             log_probs_NV[slice(None) if where_N is None else where_N, token] = -math.inf
@@ -58,7 +59,7 @@ def forbid(log_probs_NV: Tensor, tokens: Iterable[int], where_N: Tensor | None =
 def forbid_repeats(
     log_probs_NV: Tensor, tokens_NT: Tensor, n: int, *, ends: Sequence[int], counts_N: Tensor | None = None
 ) -> None:
-    """No n-gram of a row's first `counts` tokens may come again, unless an end token closes it."""
+    """Forbid tokens that would repeat an n-gram of a row's first `counts` tokens, except end tokens."""
     if n == 0 or tokens_NT.shape[1] < n:
         return
     if counts_N is None:

@@ -1,14 +1,14 @@
-"""Generating for many requests at once, which come and go as they like.
+"""Generates outputs for many requests at once; requests may be added and may end at any step.
 
     decoder = Decoder(model, special, paths=64)
     tickets = decoder.admit(requests)            # they begin when there is room for them
     while not decoder.idle:
         for event in decoder.step(): …           # one token for every live path
 
-A step reads what new requests bring (their inputs at once, long prompts in parts of `prefill_tokens`), then runs the
-model once for all paths that are ready, then lets each kind of search choose. Requests with the same search are chosen
-for together. A request gives the same tokens in any company: all that a model remembers moves with its paths, in
-`core.state`.
+A step first reads new requests (all their inputs, and at most `prefill_tokens` tokens of long prompts), then runs the
+model once for all paths that are ready, then lets each search choose tokens. Requests with the same search are
+processed together. The tokens of a request do not depend on the other requests: all memory of the model belongs to
+paths and sources and moves with them (`core.state`).
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from regard.decoding.slots import Slots
 
 
 class Decoder:
-    """Holds at most `paths` paths of at most `sources` requests at a time; None: of as many.
+    """Holds at most `paths` paths of at most `sources` requests at a time; by default `sources` equals `paths`.
 
-    While others are under way, waiting requests begin `together` at a time (or all that wait): inputs are read faster
-    together than one by one.
+    While other requests run, waiting requests begin when there is room for `together` of them (or for all that wait),
+    since inputs are read faster together than one by one.
     """
 
     def __init__(
@@ -68,17 +68,17 @@ class Decoder:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is left to do."""
+        """Whether no request is left."""
         return not self._requests
 
     def admit(self, requests: Sequence[Request]) -> list[int]:
-        """A ticket for each request. They begin in this order, each as soon as there is room."""
+        """Return a ticket for each request. Requests begin in this order, each as soon as there is room."""
         for row, request in enumerate(requests):
             check_request(request, self._model, self._special, row)
             if request.width > self._slots.size:
                 raise UsageError(
                     "a request needs more paths than the decoder has",
-                    got=f"{request.width}, a beam's width or a number of draws",
+                    got=f"{request.width}, the beam's width or the number of samples",
                     expected=f"at most {self._slots.size}",
                 )
         self._grammars |= any(request.grammar is not None for request in requests)
@@ -92,13 +92,13 @@ class Decoder:
 
     @torch.inference_mode()
     def cancel(self, ticket: int) -> None:
-        """Forget a request; one that is over, or was never there, is passed over."""
+        """Forget a request. A ticket of no current request is ignored."""
         if self._requests.pop(ticket, None) is not None:
             self._leave([ticket])
 
     @torch.inference_mode()
     def step(self, prefill_tokens: int = 512) -> list[Event]:
-        """One more token for every live path; at most `prefill_tokens` tokens of long prompts are read beside it."""
+        """Generate one more token for every live path, and read at most `prefill_tokens` tokens of long prompts."""
         events = [*self._expire(), *self._seat()]
         ready = self._read_prompts(prefill_tokens)
         live = [group.paths for group in self._groups.values() if group.paths is not None]
@@ -119,7 +119,7 @@ class Decoder:
         return events
 
     def _choose(self, group: Group) -> list[Event]:
-        """Let a group's search go on, and move the state to where its paths went."""
+        """Advance the search of a group, and copy the state along with its paths."""
         before = group.paths
         assert before is not None
         index_N, longer = group.advance(self._candidates(group, before))
@@ -144,7 +144,7 @@ class Decoder:
         return group.candidates(log_probs_NV)
 
     def _slotted(self, before: Paths, index_N: Tensor, longer: Paths) -> tuple[Paths, list[tuple[int, int]]]:
-        """A slot for each new path, and which slots to copy."""
+        """The new paths with their slots, and the slots to copy, as pairs (from, to)."""
         parents = index_N.tolist()
         if len(set(parents)) == len(parents):
             return longer, []
@@ -152,7 +152,7 @@ class Decoder:
         return self._in_order(longer.having("slot", torch.tensor(chosen, device=self._device))), forks
 
     def _in_order(self, paths: Paths) -> Paths:
-        """Paths by their slots, those of a request together: so a step's rows are a run of slots."""
+        """The paths sorted by slot, with those of a request adjacent, so that a step's rows are consecutive slots."""
         slots = paths.slot_N.tolist()
         if not self._slots.scattered:
             order = sorted(range(len(slots)), key=slots.__getitem__)
@@ -162,7 +162,7 @@ class Decoder:
         return paths if order == list(range(len(slots))) else paths.at(torch.tensor(order, device=self._device))
 
     def _leave(self, tickets: Sequence[int]) -> None:
-        """Free what requests held; what stands behind them moves up."""
+        """Free the slots of these requests, and move paths and sources from the end into the gaps."""
         if not tickets:
             return
         gone = set(tickets)
@@ -191,7 +191,7 @@ class Decoder:
         return any(seat.group is group for seat in self._seats.values())
 
     def _expire(self) -> list[Event]:
-        """Requests past their deadline end with what they have."""
+        """End the requests that are past their deadline, with the outputs that they have."""
         if not self._deadlines:
             return []
         now, events = time.monotonic(), []
@@ -237,7 +237,7 @@ class Decoder:
         self._model.read(joined([self._requests[ticket].inputs for ticket in tickets]), self._state, sources_N)
 
     def _read_prompts(self, budget: int) -> list[Seat]:
-        """Read prompts of several tokens, up to the budget; those that are read to their end."""
+        """Read prompts of several tokens, up to the budget; return the requests whose prompt is read completely."""
         chosen: list[tuple[Seat, int]] = []
         for seat in self._seats.values():
             if budget > 0 and seat.left > 1:
@@ -256,7 +256,7 @@ class Decoder:
         return [seat for seat, _ in chosen if not seat.left]
 
     def _run_short(self, live: Sequence[Paths], short: Sequence[Seat]) -> None:
-        """One token for every live path, and the last of prompts that have only one left."""
+        """Read one token for every live path, and the last token of prompts that have only one left."""
         slots, tokens = [paths.slot_N for paths in live], [paths.last_N for paths in live]
         if short:
             slots.append(torch.tensor([seat.facts["slot"] for seat in short], device=self._device))
@@ -270,7 +270,7 @@ class Decoder:
             seat.read += 1
 
     def _add_cover(self, seen_NK: Tensor, slot_N: Tensor) -> None:
-        """Add the attention that inputs got in a step to what each path has."""
+        """Add the attention that inputs received in a step to the coverage of each path."""
         row_of = {slot: row for row, slot in enumerate(slot_N.tolist())}
         for seat in self._seats.values():
             if seat.left == 1 and seat.facts["slot"] in row_of:
@@ -286,5 +286,5 @@ class Decoder:
 
 
 def _only_prefix(request: Request) -> Hypothesis:
-    """What there is of a request that has generated nothing."""
+    """The output of a request that has generated nothing: its prefix."""
     return Hypothesis(list(request.prefix), 0.0, 0.0, finished=False)

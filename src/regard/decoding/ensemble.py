@@ -1,8 +1,8 @@
-"""An ensemble: several models with one vocabulary decide together (Sutskever et al. 2014).
+"""An ensemble: the predictions of several models with the same vocabulary are averaged (Sutskever et al. 2014).
 
     p(y | x) = 1/M Σ_m p_m(y | x)
 
-Each model keeps a state of its own, and all of them see the same tokens. The mean is of probabilities, not of logits.
+Each model has its own state, and all models read the same tokens. Probabilities are averaged, not logits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from regard.core.state import State
 
 
 class EnsembleState(State):
-    """The members' states: what happens to a path or a source happens to it in all of them."""
+    """The states of all members: each operation on a path or a source is applied to every member's state."""
 
     def __init__(self, members: Sequence[State], *, sources: int, paths: int, capacity: int) -> None:
         super().__init__(sources=sources, paths=paths, capacity=capacity, device=members[0].lengths_P.device)
@@ -49,7 +49,7 @@ class Ensemble:
     """A `Decodable`: the logits of a step are the logarithms of the members' mean probabilities."""
 
     coverage_site = None
-    """Each member has its own attention, so none tells what the ensemble has covered."""
+    """Each member has its own attention, so there is no single coverage of the inputs."""
 
     def __init__(self, models: Sequence[Decodable]) -> None:
         sizes = {model.vocab_size for model in models}

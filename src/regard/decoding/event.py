@@ -1,4 +1,4 @@
-"""What comes out of a decoder."""
+"""The events that a decoder returns."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from regard.decoding.result import Hypothesis
 
 @dataclass(frozen=True)
 class Event:
-    """A token that is certain from now on, or the end of a request.
+    """A new token that will not change any more, or the end of a request.
 
-    A beam's tokens are certain only at its end; the independent draws of a request are told apart by `copy`.
+    The tokens of a beam are certain only at its end. `copy` is the index among the independent samples of a request.
     """
 
     ticket: int

@@ -1,4 +1,4 @@
-"""The paths that have ended, as hypotheses: scored, and ranked within their request."""
+"""Paths that have ended, as hypotheses: they are scored, and ranked within their request."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ class Finished:
         self._ended = Counter[int]()
 
     def take(self, ticket: int) -> list[Hypothesis]:
-        """What a request has, which is then forgotten."""
+        """Return the hypotheses of a request, and forget the request."""
         self._ended.pop(ticket, None)
         return self._rankings.pop(ticket, Ranking(1)).best
 
     def add(self, paths: Paths, *, ended: bool) -> None:
-        """Rank paths: those that an end token closes, or unfinished ones, which only fill up a request with too few."""
+        """Add paths to the rankings: paths that an end token closes (`ended`), or unfinished paths, which only enter
+        while a request has too few finished ones."""
         if not len(paths):
             return
         if ended:
@@ -42,8 +43,8 @@ class Finished:
             ranking.add(Hypothesis(tokens, score, log_prob, ended))
 
     def settled(self, rows: Paths, log_prob_R: Tensor) -> Tensor:
-        """Which requests are done: their best live path, at this log-probability, can no longer enter the ranking; or
-        as many outputs have ended as the search has patience for."""
+        """Which requests are done [R]: their best live path, with this log-probability, can no longer enter the
+        ranking, or `patience` × beam outputs have ended."""
         settled_R = reachable(log_prob_R, rows.limit_N - rows.prefix_N, self._search) <= self._bars(rows.ticket_N)
         if self._search.patience is None:
             return settled_R

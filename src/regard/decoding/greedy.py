@@ -1,4 +1,4 @@
-"""Paths that do not compete: each takes its most probable token (greedy search), or one that is drawn (`sampling`)."""
+"""Paths that do not compete: each takes its most probable token (greedy search) or a sampled token (`sampling`)."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from regard.decoding.paths import Paths
 from regard.decoding.request import SpecialTokens
 
 Choose = Callable[[Candidates, Paths], Tensor]
-"""From candidates and the paths that they continue, the place of the chosen one [N]."""
+"""Maps candidates and the paths that they continue to the place of the chosen candidate of each path [N]."""
 
 
 def most_probable(candidates: Candidates, _: Paths) -> Tensor:
-    """The first of each path: candidates stand best first."""
+    """The first candidate of each path: candidates are sorted, best first."""
     assert candidates.token_NC is not None
     return candidates.token_NC.new_zeros(len(candidates.token_NC))
 
 
 class IndependentPaths:
-    """Each path ends with its end token, at its limit, or where constraints leave it no token.
+    """Each path ends with its end token, at its length limit, or when the constraints allow no token.
 
-    `copies` paths of each request part at its first step.
+    The path of a request becomes `copies` independent paths at its first step.
     """
 
     def __init__(self, choose: Choose, special: SpecialTokens, finished: Finished, *, copies: int = 1) -> None:
         self._choose, self._special, self._finished, self._copies = choose, special, finished, copies
 
     def advance(self, candidates: Candidates, paths: Paths) -> tuple[Tensor, Paths]:
-        """The index of the path that each new one continues, and the new paths, of those that go on."""
+        """Return (index, paths): the new paths of those that continue, and the index of the path each extends."""
         index_N, candidates, paths = self._opened(candidates, paths)
         place_N = self._choose(candidates, paths)
         token_N = candidates.token(place_N)
@@ -45,7 +45,7 @@ class IndependentPaths:
         return index_N[on_N], paths.at(on_N).extend(token_N[on_N], total_N[on_N])
 
     def _opened(self, candidates: Candidates, paths: Paths) -> tuple[Tensor, Candidates, Paths]:
-        """Paths that have not parted yet become as many as there are copies."""
+        """Turn each path that has not been copied yet into `copies` paths."""
         new_N, index_N = paths.copy_N < 0, torch.arange(len(paths), device=paths.copy_N.device)
         if not bool(new_N.any()):
             return index_N, candidates, paths
@@ -59,7 +59,7 @@ class IndependentPaths:
         return index_N, candidates.at(index_N), paths.having("copy", copy_N)
 
     def _retire(self, paths: Paths, token_N: Tensor, gain_N: Tensor) -> Tensor | None:
-        """Add the paths that end here to the finished ones; return which go on [N], or None where all do."""
+        """Add the paths that end here to the finished ones; return which paths continue [N], or None if all do."""
         stuck_N = gain_N == -math.inf
         ended_N = self._special.is_end(token_N) & ~stuck_N
         full_N = (paths.limit_N == paths.length_N + 1) & ~ended_N & ~stuck_N

@@ -1,4 +1,4 @@
-"""Requests with the same search: their live paths, and how the next tokens are chosen for all of them together."""
+"""Requests with the same search: their live paths, and how their next tokens are chosen together."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Group:
         self.search, self._special = search, special
         self.finished = Finished(search)
         self.paths: Paths | None = None
-        """The live ones; None where there are none."""
+        """The live paths; None if there are none."""
         self.competes = search.beam > 1 and not search.sample
         self._strategy: Beam | IndependentPaths
         self.count = 1
-        """How many candidates of each path its search needs, unless it draws."""
+        """The number of candidates per path that the search needs, unless it samples."""
         self.few = not (search.sample or search.min_length or search.no_repeat_ngram or search.repetition_penalty != 1)
-        """Whether candidates can be taken from the logits as they are."""
+        """Whether candidates can be selected from the unmodified logits."""
         if self.competes:
             self._strategy = Beam(search.beam, special, self.finished)
             self.count = self._strategy.count
@@ -42,12 +42,12 @@ class Group:
 
     @property
     def covers(self) -> bool:
-        """Whether its scores count the attention that inputs got."""
+        """Whether its scores depend on the attention that inputs received."""
         return self.search.coverage_penalty > 0
 
     @property
     def logit_penalty(self) -> float:
-        """The penalty on repeated tokens that is due before logits become log-probabilities; 1: none."""
+        """The penalty on repeated tokens that is applied to logits, before the softmax; 1: none."""
         return 1.0 if self.competes else self.search.repetition_penalty
 
     @property
@@ -55,11 +55,11 @@ class Group:
         return self.paths is not None
 
     def join(self, path: Paths) -> None:
-        """One more path, of a new request."""
+        """Add the path of a new request."""
         self.paths = path if self.paths is None else Paths.join([self.paths, path])
 
     def cover(self, seen_NK: Tensor) -> None:
-        """Add the attention that inputs got in this step."""
+        """Add the attention that inputs received in this step."""
         assert self.paths is not None
         assert self.paths.cover_NK is not None
         self.paths = Paths(
@@ -68,11 +68,11 @@ class Group:
 
     @property
     def forbidden(self) -> list[int]:
-        """Tokens that may come nowhere."""
+        """Tokens that are never allowed."""
         return sorted({*self._special.forbidden, *self.search.forbidden} - set(self._special.ends))
 
     def candidates(self, log_probs_NV: Tensor) -> Candidates:
-        """What may come by these log-probabilities, which are changed, after all that the search forbids."""
+        """The candidates that the search allows; the log-probabilities are changed in place."""
         assert self.paths is not None
         if self.competes and self.search.repetition_penalty != 1.0:
             log_probs_NV = penalise_repeats(log_probs_NV, self.paths.tokens_NT, self.search.repetition_penalty)
@@ -80,7 +80,7 @@ class Group:
         return Candidates(log_probs_NV) if self.search.sample else best_of(log_probs_NV, self.count)
 
     def advance(self, candidates: Candidates) -> tuple[Tensor, Paths]:
-        """The index of the path that each new one continues, and the new paths, of the requests that go on."""
+        """Return (index, paths): the new paths of requests that continue, and the index of the path each extends."""
         assert self.paths is not None
         return self._strategy.advance(candidates, self.paths)
 
@@ -93,7 +93,7 @@ class Group:
             self.paths = self.paths.at(torch.tensor(stays)) if any(stays) else None
 
     def give_up(self, ticket: int) -> list[Hypothesis]:
-        """What a request has, its live paths counted as unfinished outputs; nothing where it is not here."""
+        """The hypotheses of a request, with its live paths as unfinished outputs; empty if it is not in this group."""
         if self.paths is not None:
             self.finished.add(self.paths.at(self.paths.ticket_N == ticket), ended=False)
         return self.finished.take(ticket)

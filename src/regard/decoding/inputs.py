@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def joined(rows: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Tensors without a batch axis, stacked; sequences [S] of unlike lengths are filled up with zeros (False)."""
+    """Stack tensors without a batch axis; sequences [S] of different lengths are padded with zeros (False)."""
     batch = {}
     for name in rows[0]:
         parts = [row[name] for row in rows]

@@ -1,7 +1,7 @@
-"""Unfinished outputs, many at a time: tensors with a row for each path.
+"""Unfinished outputs: tensors with a row for each path.
 
-A request has one path (greedy), several that compete (beam), or several that do not (sampling). Paths may differ in
-length: each joined when its request did.
+A request has one path (greedy), several competing paths (beam), or several independent paths (sampling). Paths may
+differ in length, since their requests begin at different times.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ def _fact(name: str) -> property:
 
 @dataclass(frozen=True)
 class Paths:
-    """`tokens` holds the first token, then the prefix, then what was generated, and −1 past a path's own."""
+    """`tokens` holds the first token, then the prefix, then the generated tokens, and −1 past a path's end."""
 
     facts_NF: Tensor
     tokens_NT: Tensor
     log_prob_N: Tensor
     cover_NK: Tensor | None = None
-    """The attention that each input has got, if asked for; 1 where there is no input."""
+    """The attention that each input has received, if the search needs it; 1 where there is no input."""
 
     ticket_N = _fact("ticket")
     copy_N = _fact("copy")
-    """Which of a request's independent draws it is; −1 before they part."""
+    """The index among the independent samples of a request; −1 before the request's path is copied."""
     slot_N = _fact("slot")
     number_N = _fact("number")
     seed_N = _fact("seed")
     limit_N = _fact("limit")
     prefix_N = _fact("prefix")
     length_N = _fact("length")
-    """Tokens so far, the prefix among them, the first token not."""
+    """The number of tokens so far, with the prefix but without the first token."""
 
     @classmethod
     def start(cls, prompt: Sequence[int], device: torch.device, cover_K: Tensor | None = None, **facts: int) -> Paths:
@@ -57,7 +57,7 @@ class Paths:
 
     @classmethod
     def join(cls, parts: Sequence[Paths]) -> Paths:
-        """Several in one, in order."""
+        """Concatenate paths, in order."""
         if len(parts) == 1:
             return parts[0]
         covers = [part.cover_NK for part in parts if part.cover_NK is not None]
@@ -72,7 +72,7 @@ class Paths:
         return len(self.facts_NF)
 
     def at(self, index_M: Tensor) -> Paths:
-        """The paths with these indices, or where a flag is True."""
+        """The paths with these indices, or those where a boolean index is True."""
         return Paths(
             self.facts_NF[index_M],
             self.tokens_NT[index_M],
@@ -81,11 +81,11 @@ class Paths:
         )
 
     def ending(self, log_prob_N: Tensor) -> Paths:
-        """The same tokens at another log-probability."""
+        """The same tokens with another log-probability."""
         return replace(self, log_prob_N=log_prob_N)
 
     def extend(self, token_N: Tensor, log_prob_N: Tensor) -> Paths:
-        """Each a token longer."""
+        """Append one token to each path."""
         if not len(self):
             return self
         end_N = self.length_N + 1
@@ -103,16 +103,16 @@ class Paths:
 
     @property
     def last_N(self) -> Tensor:
-        """The newest token of each."""
+        """The newest token of each path."""
         return self.tokens_NT.gather(1, self.length_N[:, None])[:, 0]
 
     def written(self) -> list[list[int]]:
-        """The tokens of each, without the first."""
+        """The tokens of each path, without the first token."""
         pairs = zip(self.tokens_NT.tolist(), self.length_N.tolist(), strict=True)
         return [tokens[1 : length + 1] for tokens, length in pairs]
 
 
 def _stacked(parts: Sequence[Tensor], value: float) -> Tensor:
-    """Rows of unlike lengths under one another."""
+    """Concatenate rows of different lengths, padded with `value`."""
     longest = max(part.shape[1] for part in parts)
     return torch.cat([F.pad(part, (0, longest - part.shape[1]), value=value) for part in parts])

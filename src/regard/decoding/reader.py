@@ -1,4 +1,4 @@
-"""The model with its state during one step: which tokens may come next, for each path."""
+"""Runs the model during one step, and computes the candidates for the next token of each path."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from regard.decoding.paths import Paths
 
 
 class Reader:
-    """Runs the model on tokens of some paths, and keeps what it says until the next step."""
+    """Runs the model on tokens of some paths, and keeps its logits until the next step."""
 
     def __init__(self, model: Decodable, state: State) -> None:
         self._model, self._state = model, state
         self._parts: list[Tensor] = []
         self._row_P = torch.zeros_like(state.lengths_P)
-        """Which of the rows that ran in this step a slot's path was."""
+        """For each slot, the row of its path among all rows that ran in this step."""
         self._room: Tensor | None = None
 
     def forget(self) -> None:
-        """A new step begins."""
+        """Discard the logits of the previous step."""
         self._parts = []
 
     def run_prompts(self, tokens: Sequence[Sequence[int]], slots: Sequence[int], covers: bool) -> Tensor | None:
-        """Read parts of prompts, of unlike lengths, into paths."""
+        """Read parts of prompts, which may differ in length, into paths."""
         device = self._state.lengths_P.device
         counts_N = torch.tensor([len(part) for part in tokens], device=device)
         tokens_NT, _ = pad(tokens, value=0)
         return self.run(tokens_NT.to(device), counts_N, torch.tensor(slots, device=device), covers)
 
     def run(self, tokens_NT: Tensor, counts_N: Tensor, paths_N: Tensor, covers: bool) -> Tensor | None:
-        """Read tokens into paths; the attention that each input got [N,K], if `covers`."""
+        """Read tokens into paths; return the attention that each input received [N,K] if `covers`, else None."""
         site = self._model.coverage_site if covers else None
         with taps.watch(site) if site is not None else nullcontext() as record:
             logits_NV = self._model.step(tokens_NT, counts_N, paths_N, self._state)
@@ -50,7 +50,7 @@ class Reader:
         return None if record is None else self._attention(record, site or "", paths_N, counts_N)
 
     def best(self, paths: Paths, count: int, forbidden: Sequence[int]) -> Candidates:
-        """The most probable next tokens of each path, but for forbidden ones."""
+        """The most probable next tokens of each path, without the forbidden ones."""
         candidates = best_of_logits(self._logits(), self._row_P[paths.slot_N], count, forbidden)
         if candidates is None:
             log_probs_NV = self.log_probs(paths)
@@ -63,7 +63,7 @@ class Reader:
         return self._parts[0] if len(self._parts) == 1 else torch.cat(self._parts)
 
     def log_probs(self, paths: Paths, penalty: float = 1.0) -> Tensor:
-        """Log-probabilities [N,V] of what comes next, with a penalty on the logits of what a path has already."""
+        """Log-probabilities [N,V] of the next token, with a penalty on the logits of tokens that a path contains."""
         logits_NV, rows_N = self._logits(), self._row_P[paths.slot_N]
         if not torch.equal(rows_N, torch.arange(len(logits_NV), device=rows_N.device)):
             logits_NV = logits_NV[rows_N]
@@ -75,14 +75,14 @@ class Reader:
     def _log_softmax(self, logits_NV: Tensor, paths: Paths) -> Tensor:
         dtype = torch.float64 if logits_NV.dtype == torch.float64 else torch.float32
         if self._room is None or len(self._room) < len(logits_NV):
-            # Kept from step to step: fresh memory of this size takes longer to get than to fill.
+            # The buffer is kept from step to step: allocating this much memory takes longer than filling it.
             self._room = logits_NV.new_empty(logits_NV.shape, dtype=dtype)
         log_probs_NV = torch.log_softmax(logits_NV, -1, dtype, out=self._room[: len(logits_NV)])
-        _check(log_probs_NV[:, 0], paths)  # one that is not a number makes its whole row so
+        _check(log_probs_NV[:, 0], paths)  # a single NaN makes the whole row NaN
         return log_probs_NV
 
     def _attention(self, record: taps.Record, site: str, paths_N: Tensor, counts_N: Tensor) -> Tensor:
-        """The attention that each input got from the real tokens [N,K]: mean over heads, and over sites if several."""
+        """The attention that each input received from the real tokens [N,K], averaged over heads and over sites."""
         if not record.seen:
             raise RegardError(
                 f"the model's coverage site {site!r} reported nothing", remedy="Set coverage_penalty to 0."
@@ -100,7 +100,7 @@ class Reader:
 
 
 def _check(log_prob_N: Tensor, paths: Paths) -> None:
-    """Refuse logits of which no distribution can be made."""
+    """Raise an error if the logits give no valid distribution."""
     broken_N = log_prob_N.isnan()
     if bool(broken_N.any()):
         raise RegardError(

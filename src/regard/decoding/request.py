@@ -1,4 +1,4 @@
-"""What is asked of a decoder: one input, how to search, and what the output must begin with."""
+"""A request to a decoder: one input, the search settings, and the tokens that the output must begin with."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from regard.core.contracts import Decodable
 from regard.core.errors import LengthError, UsageError
 from regard.core.search import Search
 
-NONE = -1  # no token has this number, so that it can stand for one that does not exist
+NONE = -1  # stands for a token that does not exist; no token has this id
 
 
 @dataclass(frozen=True)
 class SpecialTokens:
-    """Tokens that any of the outputs end with, and those that are never generated."""
+    """The end tokens, any of which ends an output, and the tokens that are never generated."""
 
     ends: tuple[int, ...]
     forbidden: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, *, bos: int | Sequence[int], eos: int | Sequence[int], pad: int) -> SpecialTokens:
-        """`bos` is forbidden where it is the same for all by design; −1 stands for a token that does not exist."""
+        """`bos` is forbidden if it is a single token for all rows; −1 stands for a token that does not exist."""
         ends = tuple(token for token in ([eos] if isinstance(eos, int) else eos) if token != NONE)
-        # Some vocabularies use one token for several ends, so the end token is exempt.
+        # Some vocabularies use one token for several purposes, so end tokens are never forbidden.
         return cls(ends, frozenset({pad, bos} if isinstance(bos, int) else {pad}) - set(ends))
 
     def is_end(self, tokens: Tensor) -> Tensor:
@@ -39,52 +39,52 @@ class SpecialTokens:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """One output, or the `search.nbest` of them, to be generated."""
+    """One input for which `search.nbest` outputs are to be generated."""
 
     search: Search
     first: int
-    """The token that it begins with, which is no part of the output."""
+    """The token that generation begins with; it is not part of the output."""
     prefix: Sequence[int] = ()
     """Tokens that the output must begin with."""
     inputs: Mapping[str, Tensor] = field(default_factory=dict)
-    """What the model reads first, without a batch axis: `source` [S] and `source_mask` [S], say."""
+    """The inputs of the model, without a batch axis, for example `source` [S] and `source_mask` [S]."""
     source_length: int | None = None
-    """Limits the output, unless `search.max_length` does."""
+    """The source length; it limits the output unless `search.max_length` does."""
     number: int = 0
-    """What is drawn at random follows from the seed and this number, whatever runs beside it."""
+    """Samples depend only on the seed and this number, not on other requests."""
     grammar: Callable[[Sequence[int]], Tensor] | None = None
-    """From the output so far, its prefix included: which tokens may come next [V]; None: any."""
+    """Maps the output so far, with its prefix, to a mask [V] of the allowed next tokens; None: all are allowed."""
     deadline: float | None = None
-    """By `time.monotonic()`: then what there is counts as the output, unfinished."""
+    """A time of `time.monotonic()` at which generation stops; the output so far is returned as unfinished."""
 
     @property
     def prompt(self) -> list[int]:
-        """All that is read before the first token is chosen."""
+        """All tokens that are read before the first token is chosen."""
         return [self.first, *self.prefix]
 
     @property
     def width(self) -> int:
-        """How many paths it may have at a time."""
+        """The largest number of paths that it can have at a time."""
         return self.search.nbest if self.search.sample else self.search.beam
 
     def limit(self, longest: int | None) -> int:
-        """The most tokens of an output, its prefix included; `longest` is how many the model can read."""
+        """The largest number of tokens of an output, prefix included; `longest` is the model's own limit."""
         if self.source_length is None and self.search.max_length is None:
             raise UsageError("nothing says how long an output may be", remedy="Set max_length, or give source lengths.")
         limit = self.search.limit(self.source_length or 0)
         return limit if longest is None else min(limit, longest)
 
     def seed(self) -> int:
-        """The search's seed, or one from the system's randomness; one of 64 bits is folded into 63."""
+        """The search's seed, or a random seed from the system. A seed beyond signed 64 bits is reduced to 63 bits."""
         seed = secrets.randbits(62) if self.search.seed is None else self.search.seed
         return seed if -(2**63) <= seed < 2**63 else seed % 2**63
 
 
 def check_request(request: Request, model: Decodable, special: SpecialTokens, row: int) -> None:
-    """Refuse what the model cannot do, in words of whoever asked."""
+    """Refuse requests that the model cannot serve, with errors in terms of the request."""
     if request.search.coverage_penalty and model.coverage_site is None:
         raise UsageError(
-            "this model has no attention that tells which inputs are used up", remedy="Set coverage_penalty to 0."
+            "this model has no attention that shows which inputs are covered", remedy="Set coverage_penalty to 0."
         )
     longest, wanted = getattr(model, "longest", None), request.limit(None)
     if len(request.prefix) > wanted:

@@ -1,4 +1,4 @@
-"""What a search returns, and the ranking of a request's best hypotheses during the search."""
+"""The result of a search, and the ranking of a request's best hypotheses during the search."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One output. `tokens` has a forced prefix but neither the first token nor the end token.
+    """One output. `tokens` includes a forced prefix, but neither the first token nor the end token.
 
-    `log_prob` is the model's own, of all generated tokens (the end token too, the forced prefix not), before
-    temperature and filters; `score` is what the search ranked by. `finished` is False where the length ran out, or the
-    constraints left no token, before the end token came.
+    `log_prob` is the model's log-probability of all generated tokens (with the end token, without the forced prefix),
+    before temperature and filters. `score` is the number that the search ranks by. `finished` is False if the output
+    reached its length limit, or the constraints allowed no token, before an end token was generated.
     """
 
     tokens: list[int]
@@ -23,7 +23,7 @@ class Hypothesis:
 
 
 class Ranking:
-    """The n best hypotheses of one request: finished ones before others, then by score; of equals the first added."""
+    """The n best hypotheses of one request: finished ones first, then by score; on a tie, the first one added."""
 
     def __init__(self, size: int) -> None:
         self._size, self._best = size, list[Hypothesis]()
@@ -34,7 +34,7 @@ class Ranking:
 
     @property
     def bar(self) -> float:
-        """What a finished hypothesis must score more than to enter; −inf while there is room."""
+        """The score that a finished hypothesis must exceed to enter; −inf while there is room."""
         full = len(self._best) == self._size and self._best[-1].finished
         return self._best[-1].score if full else -math.inf
 

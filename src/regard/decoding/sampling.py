@@ -1,12 +1,12 @@
-"""Drawing tokens: temperature, then the k most probable (Fan et al. 2018), then the nucleus (Holtzman et al. 2020),
-then those at least `min_p` times as probable as the best (Nguyen et al. 2024).
+"""Sampling with filters: temperature, then the k most probable tokens (Fan et al. 2018), then the nucleus (Holtzman et
+al. 2020), then tokens at least `min_p` times as probable as the most probable one (Nguyen et al. 2024).
 
-Each filter acts on what the one before it left, as a distribution of its own; one token at least always stays. The
+Each filter acts on the renormalised distribution that the filter before it left; at least one token always stays. The
 nucleus is the smallest set of most probable tokens whose probability is `top_p` or more.
 
-What a row draws follows from the seed, the row's number, its copy and the step alone: a keyed hash (BLAKE2) gives a
-uniform number for each, which picks from the cumulative distribution. No generator has a state, so that the company a
-row keeps in its batch changes nothing and torch's own generator is left alone.
+The sample of a row depends only on the seed, the row's number, its copy and the step: a hash (BLAKE2) of them gives a
+uniform number, which selects a token from the cumulative distribution. There is no generator with a state, so the other
+rows of a batch change nothing, and torch's own generator is not used.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def uniform(seed: int, row: int, copy: int, step: int) -> float:
 
 
 def candidates(log_probs_NV: Tensor, search: Search) -> tuple[Tensor, Tensor | None]:
-    """Probabilities [N,C] in float64 to draw from, and the tokens they belong to; None: the vocabulary as it is."""
+    """Probabilities [N,C] in float64 to sample from, and their tokens; None: the whole vocabulary in its order."""
     peak_N1 = log_probs_NV.amax(-1, keepdim=True)
-    # The peak goes first, so that no temperature is too low to divide by.
+    # The maximum is subtracted first, so that no temperature is too low to divide by.
     scaled_NV = (log_probs_NV - peak_N1).double().div_(max(search.temperature, _COLDEST))
-    if bool((peak_N1 == -math.inf).any()):  # where nothing is possible anything is drawn, and the path is given up
+    if bool((peak_N1 == -math.inf).any()):  # if no token is allowed, any token is drawn and the path ends unfinished
         scaled_NV.nan_to_num_(nan=0.0, neginf=-math.inf)
     if 0 < search.top_k < scaled_NV.shape[1]:
         scaled_NC, token_NC = scaled_NV.topk(search.top_k)
@@ -50,7 +50,7 @@ def candidates(log_probs_NV: Tensor, search: Search) -> tuple[Tensor, Tensor | N
 
 
 class Draw:
-    """A way to choose for `greedy.IndependentPaths`."""
+    """Samples the next tokens for `greedy.IndependentPaths`."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
@@ -69,7 +69,7 @@ def _uniforms(paths: Paths) -> Tensor:
 
 
 def pick(probs_NC: Tensor, uniform_N: Tensor) -> Tensor:
-    """The place [N,1] where the cumulative probability first passes `uniform` of the whole."""
+    """The place [N,1] at which the cumulative probability first exceeds `uniform` times the total."""
     cumulative_NC = probs_NC.cumsum(-1)
     whole_N1 = cumulative_NC[:, -1:].contiguous()
     below_N1 = torch.nextafter(whole_N1, torch.zeros_like(whole_N1))  # a product may round up to the whole
@@ -78,7 +78,7 @@ def pick(probs_NC: Tensor, uniform_N: Tensor) -> Tensor:
 
 
 def _nucleus(probs_NC: Tensor, top_p: float) -> Tensor:
-    """Zero where the more probable tokens before have `top_p` already; `probs` fall from left to right."""
+    """Set a probability to zero if the tokens before it sum to `top_p` or more; `probs` are sorted, largest first."""
     if top_p == 1.0:
         return probs_NC
     kept_NC = torch.ones_like(probs_NC, dtype=torch.bool)
@@ -87,7 +87,8 @@ def _nucleus(probs_NC: Tensor, top_p: float) -> Tensor:
 
 
 def _sorted_nucleus(probs_NV: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
-    """Sorts no more of the vocabulary than the widest nucleus needs, within a factor of 8."""
+    """The nucleus of each row, largest first. Only as much of the vocabulary is sorted as the widest nucleus needs,
+    within a factor of 8."""
     vocab = probs_NV.shape[1]
     for size in (*itertools.takewhile(lambda size: size < vocab, _SIZES), vocab):
         probs_NC, token_NC = probs_NV.topk(size)

@@ -1,9 +1,9 @@
-"""The score that hypotheses are ranked by (Wu et al. 2016, eq. 14), and the most that a live one can still reach.
+"""The score that ranks hypotheses (Wu et al. 2016, eq. 14), and the best score that a live path can still reach.
 
     score = log P / D(n) + β · cp        cp = Σ_i log min(Σ_t a_ti, 1)
 
-Where we differ: both terms rank what is finished; the beam itself is pruned by log P alone, whose hypotheses all have
-the same length. A sum of zero, whose logarithm would be −inf, counts as the smallest normal float32. a is the mean
+Where we differ: both terms rank finished hypotheses only. The beam itself is pruned by log P alone, since its paths all
+have the same length. A sum of zero, whose logarithm would be −inf, counts as the smallest normal float32. a is the mean
 over heads. Scores are float64.
 """
 
@@ -24,7 +24,7 @@ def divisor(n: Tensor, search: Search) -> Tensor:
 
 
 def coverage(attended_NK: Tensor) -> Tensor:
-    """cp [N], at most 0, from the attention that each input has got so far; 1 where there is no input adds nothing."""
+    """cp [N], at most 0, from the attention that each input has received so far. Padding has 1 and adds nothing."""
     return attended_NK.double().clamp(min=_LEAST, max=1.0).log().sum(-1)
 
 

@@ -1,4 +1,4 @@
-"""A request between its beginning and its first own token."""
+"""A request that is reading its prompt."""
 
 from __future__ import annotations
 

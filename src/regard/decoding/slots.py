@@ -1,4 +1,4 @@
-"""Which slots are taken. They stay a run from 0 on without gaps, so that a model reads them without copying."""
+"""Allocates slots. The slots in use are always 0, 1, 2, … without gaps, so that a model reads them without copying."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 
 class Slots:
-    """`size` slots, taken in blocks by whoever needs them."""
+    """`size` slots, which owners take in blocks."""
 
     def __init__(self, size: int) -> None:
         self.size, self._blocks = size, dict[int, list[int]]()
         self.scattered = False
-        """Whether some block is no run of slots any more; blocks of one size always are."""
+        """Whether the slots of some block are no longer consecutive. If all blocks have one size, they always are."""
 
     @property
     def used(self) -> int:
@@ -24,14 +24,14 @@ class Slots:
         return self.used + count <= self.size
 
     def take(self, owner: int, count: int) -> list[int]:
-        """The next slots."""
+        """Take the next `count` slots for an owner."""
         self._blocks[owner] = list(range(self.used, self.used + count))
         return self._blocks[owner]
 
     def continued(self, old: Sequence[int], owners: Sequence[int]) -> tuple[list[int], list[tuple[int, int]]]:
-        """A slot for each path that goes on from what its owner has in slot `old`, and which slots to copy: (from, to).
+        """A slot for each new path, which extends its owner's path in slot `old`, and the slots to copy as (from, to).
 
-        The first to go on from a path stays in its slot.
+        The first path that extends an old path stays in its slot.
         """
         kept = set(old)
         free = {owner: iter([slot for slot in self._blocks[owner] if slot not in kept]) for owner in set(owners)}
@@ -46,7 +46,7 @@ class Slots:
         return chosen, forks
 
     def release(self, owners: Iterable[int]) -> dict[int, int]:
-        """Give blocks back. Slots past the end of what is left move into the gaps: {old: new}."""
+        """Free the blocks of these owners. Slots beyond the number still in use move into the gaps: {old: new}."""
         freed = [slot for owner in owners for slot in self._blocks.pop(owner, ())]
         used = self.used
         gaps = sorted(slot for slot in freed if slot < used)

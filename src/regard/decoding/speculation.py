@@ -1,18 +1,19 @@
 """Speculative decoding: guess the next tokens cheaply, and let the model read them all at once (Leviathan et al. 2023).
 
-    faster = Speculative(model, Lookup())            # a Decodable in the model's place
+    faster = Speculative(model, Lookup())            # a Decodable that replaces the model
 
-Reading several tokens takes a CPU hardly longer than reading one, since each weight is fetched once for all of them.
-So a step reads the path's new token and some guesses after it, and keeps the logits after each. As long as the search
-chooses what was guessed, the next logits are there already and the model does not run.
+On a CPU, reading several tokens takes hardly longer than reading one, since each weight is fetched once for all of
+them. So a step reads the path's new token and some guesses after it, and keeps the logits after each token. As long as
+the search chooses the guessed tokens, the next logits are already known and the model does not run.
 
-Where we differ: Leviathan et al. accept a guess with a probability and draw anew where it is refused. Here the search
-itself chooses every token from the model's logits, and a guess only decides what those cost. Greedy search, sampling
-and constraints are therefore the same as without guesses, token by token, not only in distribution.
+Where we differ: Leviathan et al. accept a guess with some probability and sample again if it is rejected. Here the
+search itself chooses every token from the model's logits, and a guess only decides how much computing them costs.
+Greedy search, sampling and constraints therefore give the same tokens as without guesses, not only the same
+distribution.
 
-What is kept (guesses, logits) lies in the state and moves with its path. What the model remembers of wrong guesses
-stands past the path's length, where the next tokens overwrite it. So only models whose whole memory is of tokens (keys
-and values) can be run this way.
+Guesses and their logits are kept in the state and move with their path. The model's memory of wrong guesses lies past
+the path's length, where the next tokens overwrite it. So this works only for models whose whole memory consists of
+entries for single tokens (keys and values).
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ from regard.core.contracts import Verifiable
 from regard.core.state import Rows, State
 
 _MOST_ROWS = 24
-"""Tokens that a step reads at most, guesses included: with more, reading them is no longer almost free."""
+"""The largest number of tokens that a step reads, guesses included: additional tokens are no longer almost free."""
 _NONE = -1
 
 
 class Guesser(Protocol):
     def guess(self, histories: Sequence[Sequence[int]], paths: Sequence[int], count: int) -> list[list[int]]:
-        """At most `count` tokens that may follow each history, which lies in this path's slot."""
+        """At most `count` guessed tokens after each history; `paths` are the slots of the histories."""
         ...
 
 
 class Lookup:
-    """What followed the last time that the text's newest tokens stood in it ("prompt lookup", Saxena 2023).
+    """Guesses the tokens that followed an earlier occurrence of the text's last tokens ("prompt lookup", Saxena 2023).
 
-    The longest of the last `longest` … 1 tokens that stood there before count, and of those the latest place.
+    It looks for the last `longest` tokens, then for fewer, down to 1, and takes the latest earlier occurrence.
     """
 
     def __init__(self, longest: int = 3) -> None:
@@ -61,7 +62,7 @@ class Lookup:
 
 
 class Draft:
-    """The most probable tokens by a smaller model with the same vocabulary."""
+    """Guesses the most probable tokens of a smaller model with the same vocabulary."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -96,7 +97,7 @@ class Draft:
         return guesses
 
     def _room(self, paths: int) -> State:
-        """A state with enough slots; a larger one begins empty."""
+        """A state with at least this many slots. If a larger state is needed, it begins empty."""
         if self._state is None or len(self._state.lengths_P) < paths:
             state: State = self._model.new_state(sources=0, paths=paths, capacity=64)
             self._state, self._read = state, {}
@@ -104,13 +105,13 @@ class Draft:
 
 
 class Speculative:
-    """A `Decodable` that gives what the model gives. `count` tokens are guessed at a time."""
+    """A `Decodable` that gives the same logits as the model. `count` tokens are guessed at a time."""
 
     def __init__(self, model: Verifiable, guesser: Guesser, count: int = 5) -> None:
         self.model, self._guesser, self._count = model, guesser, count
         self.coverage_site, self.longest = model.coverage_site, model.longest
         self.runs = self.tokens = 0
-        """How often the model ran, and how many tokens were chosen from its logits; prompts are not counted."""
+        """The number of runs of the model, and of tokens chosen from its logits. Prompts are not counted."""
 
     @property
     def vocab_size(self) -> int:
@@ -138,7 +139,7 @@ class Speculative:
         return rows.pick("guess.logits", torch.where(foreseen_N, place_N, 0))
 
     def _follow(self, rows: Rows, token_N: Tensor) -> tuple[Tensor, Tensor]:
-        """Where each path's next logits lie if it went on as was guessed [N], and whether it did [N]."""
+        """The place of each path's next logits if its new token was guessed correctly [N], and whether it was [N]."""
         guesses_NG = rows.get("guess.tokens", self._nothing(rows.paths_N))
         place_N = rows.get("guess.place", torch.zeros_like(token_N))
         guess_N = F.pad(guesses_NG, (0, 1), value=_NONE).gather(1, place_N[:, None])[:, 0]
@@ -146,7 +147,7 @@ class Speculative:
         return place_N + 1, guess_N == token_N
 
     def _run(self, tokens_M1: Tensor, history_MK: Tensor, paths_M: Tensor, state: State) -> None:
-        """Read each path's new token and guesses after it; keep the logits after each."""
+        """Read each path's new token and the guesses after it; keep the logits after each token."""
         self.runs += 1
         starts_M = state.lengths_P[paths_M]
         guesses = self._guesses(history_MK, starts_M, paths_M)
@@ -160,7 +161,7 @@ class Speculative:
         else:
             read_MT = torch.cat([tokens_M1, guesses_MG[:, : widest - 1].clamp_min(0)], 1)
             logits_MTV = self.model.verify(read_MT, counts_M, paths_M, state)
-        state.lengths_P[paths_M] = starts_M + 1  # the guesses are not the path's, unless the search chooses them
+        state.lengths_P[paths_M] = starts_M + 1  # guesses join the path only when the search chooses them
         rows = state.rows(paths_M, counts_M, widest)
         rows.put("guess.logits", F.pad(logits_MTV, (0, 0, 0, self._count + 1 - widest)))
         rows.put("guess.tokens", guesses_MG)
@@ -181,7 +182,7 @@ class Speculative:
 
 
 def _common(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many tokens two sequences begin with alike."""
+    """The length of the longest common prefix of two sequences."""
     for place, (a, b) in enumerate(zip(left, right, strict=False)):
         if a != b:
             return place

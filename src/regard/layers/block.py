@@ -5,9 +5,9 @@
 
 Each step is inside its own `Residual`. A block does not know sizes, norms or positions; its parts do.
 
-A block that recomputes (`recompute = True`) keeps its input alone for the backward pass and runs once more there (Chen
-et al. 2016, *Training Deep Nets with Sublinear Memory Cost*), with the same random numbers: the same gradients for less
-memory and about a third more time.
+A block with `recompute = True` keeps only its input for the backward pass and runs its forward pass again there (Chen
+et al. 2016, *Training Deep Nets with Sublinear Memory Cost*), with the same random numbers. This gives the same
+gradients with less memory and about a third more time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from regard.layers.residual import Residual
 
 
 class Recomputing(nn.Module):
-    """A block that may compute its inside once more in the backward pass."""
+    """A block that may recompute its forward pass in the backward pass."""
 
     recompute = False
 

@@ -1,15 +1,15 @@
-"""Words from their characters (Kim et al. 2016, as in Peters et al. 2018): convolutions, highway layers, a projection.
+"""Word vectors from characters (Kim et al. 2016, as in Peters et al. 2018): convolutions, highway layers, a projection.
 
     c_k = E[character k]                                    characters of one word
-    f_j = relu(max_k (W_j · c_{k … k+w_j−1} + b_j))         a filter of width w_j; the maximum over all its places
+    f_j = relu(max_k (W_j · c_{k … k+w_j−1} + b_j))         a filter of width w_j; the maximum over all its positions
     y   = t ⊙ relu(W_H y + b_H) + (1 − t) ⊙ y,  t = σ(W_T y + b_T)      a highway layer (Srivastava et al. 2015)
     x   = W_P y + b_P
 
-E is `embedding`, W_j are `filters`, (W_H, W_T) is `highway`, W_P is `projection`. Each different word is computed once.
-Trailing characters that are filler in every word are cut before the convolutions, but for as many as the widest
-filter: a window of filler alone gives the same number wherever it stands, so the maximum does not change.
+E is `embedding`, W_j are `filters`, (W_H, W_T) is `highway`, W_P is `projection`. Each distinct word is computed once.
+Trailing characters that are padding in every word are cut before the convolutions, except for as many as the widest
+filter has. A window of padding alone gives the same number at every position, so the maximum does not change.
 
-Highway layers begin with b_T = −2, so that a new one hands its input on.
+Highway layers begin with b_T = −2, so that a new layer mostly passes its input on.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from regard.layers.embedding import TokenEmbedding
 
 N_CHARACTERS, LONGEST = 262, 50
-"""The numbers of characters, and the most a word has, as data/text/spelling.py makes them."""
+"""The number of character ids, and the longest word in characters, as in data/text/spelling.py."""
 
 
 class CharacterWords(nn.Module):
-    """Vectors of words from their characters; `filters` are pairs (width, count)."""
+    """Computes word vectors from characters; `filters` are pairs (width, count)."""
 
     def __init__(
         self, n_characters: int, d_character: int, d_output: int, *, filters: Sequence[tuple[int, int]], n_highway: int
@@ -59,7 +59,8 @@ class CharacterWords(nn.Module):
         return self.projection(y)[back].view(*characters.shape[:2], -1)
 
     def _different(self, characters: Tensor) -> tuple[Tensor, Tensor]:
-        """Each different word once, without the characters that are filler in all, and the number of each place's."""
+        """The distinct words, without characters that are padding in all of them, and the index of each position's
+        word."""
         flat = characters.flatten(0, 1)
         longest = flat.shape[1]
         differs = (flat != flat[:, -1:]).any(0).nonzero()

@@ -1,17 +1,17 @@
 """Causal convolution over time, and the blocks that SNAIL builds from it (Mishra et al. 2018).
 
-causal      y_t = b + Σ_j W_j x_{t − j·dilation}, j = 0 … kernel−1, and x before the start is zero
+causal      y_t = b + Σ_j W_j x_{t − j·dilation}, j = 0 … kernel−1, where x before the start is zero
 dense       y = [x ; tanh(conv₁(x)) ⊙ σ(conv₂(x))]: the input stays, `n_filters` features are added
 temporal    ⌈log₂ T⌉ dense blocks with kernel 2 and dilations 1, 2, 4, …
 
-W_j are the taps of `convolution.weight`, the last one being j = 0; D of the paper is `n_filters`, its T is `seq_len`,
-its R is `dilation`. After n dense blocks an output sees the last 2ⁿ inputs, its own included: all T of them.
+W_j are the taps of `convolution.weight`; the last tap is j = 0. D of the paper is `n_filters`, its T is `seq_len`, its
+R is `dilation`. After n dense blocks an output sees the last 2ⁿ inputs, its own included, so it sees all T inputs.
 
 `branches` is the number of alternatives for the last step: the last `branches` inputs all follow the same past and do
-not see each other, so that many questions about one past cost little more than one.
+not see each other. So many queries with the same past cost little more than one.
 
-Where we differ: the paper's pseudo-code counts i from 1 and dilates by 2ⁱ, so 2, 4, …: output t would see only every
-second input. WaveNet (van den Oord et al. 2016), the source of the block, begins with 1, and so do we.
+Where we differ: the paper's pseudo-code counts i from 1 and dilates by 2ⁱ, that is by 2, 4, …, so output t would see
+only every second input. WaveNet (van den Oord et al. 2016), from which the block comes, begins with 1, and so do we.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class CausalConvolution(nn.Module):
         self.convolution = nn.Conv1d(d_input, d_output, kernel, dilation=dilation)
 
     def forward(self, x_BTD: Float[Tensor, "B T D"], branches: int = 1) -> Float[Tensor, "B T Dout"]:
-        # A product for each tap: torch's convolution takes 1.3 to 2.7 times as long (measured, 6 to 100 steps),
-        # and what stands before the start is not computed at all.
+        # There is one product for each tap: torch's convolution takes 1.3 to 2.7 times as long (measured, 6 to 100
+        # steps), and nothing is computed for steps before the start.
         dilation, weight, last = self.convolution.dilation[0], self.convolution.weight, x_BTD.shape[1] - branches
         y_BTD = F.linear(x_BTD, weight[:, :, -1], self.convolution.bias)
         for tap in range(1, weight.shape[2]):
@@ -98,9 +98,9 @@ class TemporalConvolutions(nn.Module):
         return x_BTD
 
     def fill(self, past_BTD: Float[Tensor, "B T D"], time: int, width: int) -> int:
-        """Write what these blocks add at one step behind its first `width` features; return the new width.
+        """Write the features that these blocks add at one step after its first `width` features; return the new width.
 
-        Every block keeps its input, so one array of features is all that the blocks must remember.
+        The output of every block contains its input, so one array of features is the whole memory of all blocks.
         """
         for block in self.blocks:
             assert isinstance(block, GatedCausalBlock)

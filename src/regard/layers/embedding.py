@@ -1,16 +1,16 @@
 """Embeddings of a model's inputs, and the output layer tied to them.
 
 token     e = E[id], times √d when `scale` (Vaswani et al. 2017, §3.4); E is `weight` [V, D]
-segment   e = S[segment]: which of the sentences a token belongs to (Devlin et al. 2019)
+segment   e = S[segment], where the segment is the sentence that a token belongs to (Devlin et al. 2019)
 patch     e = W · patch + b: an image cut into squares, row by row (Dosovitskiy et al. 2021); W, b are `projection`
 output    logits = x · Eᵀ (+ b): the transposed embedding (Press and Wolf 2017)
 
 E starts normal with σ = 1/√d: the scaled embedding then has variance 1 per feature, and so have the logits of a
-normalised x. The row of the padding id starts at zero and gets no gradient from the look-up. A tied output does send it
-one (the loss pushes padding down like any wrong word), so models mask padding and do not rely on its row.
+normalised x. The row of the padding id starts at zero and gets no gradient from the look-up. A tied output does give it
+a gradient (the loss pushes padding down like any wrong word), so models mask padding and do not rely on its row.
 
 Where we differ: the patch projection is a convolution whose stride is its kernel size, which equals cutting, flattening
-and multiplying. The tied output has no parameter of its own: it reads the embedding's weight, so that this is counted,
+and multiplying. The tied output has no weight of its own: it reads the embedding's weight, which is therefore counted,
 trained and stored once. The √d of `scale` is not applied to the output, as in Vaswani et al.
 """
 
@@ -69,7 +69,7 @@ class TokenEmbedding(nn.Module):
 
 
 class SegmentEmbedding(nn.Module):
-    """A vector for each sentence of the input, which is added to its tokens."""
+    """A vector for each sentence of the input, to be added to the vectors of its tokens."""
 
     def __init__(self, n_segments: int, d_model: int) -> None:
         super().__init__()
@@ -134,8 +134,8 @@ class TiedOutput(nn.Module):
 
     def __init__(self, embedding: TokenEmbedding, bias: bool = False) -> None:
         super().__init__()
-        # Inside a tuple, torch does not register the embedding a second time, so its weight is stored under one name.
-        # Reading the weight at each call, not keeping it, follows copies, moves and replacements.
+        # The tuple keeps torch from registering the embedding a second time, so its weight is stored under one name.
+        # The weight is read at each call, so that copies, moves and replacements of the embedding take effect.
         self._source = (embedding,)
         self.bias = nn.Parameter(torch.zeros(len(embedding.weight))) if bias else None
 

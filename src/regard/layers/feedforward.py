@@ -1,4 +1,4 @@
-"""The position-wise feed-forward network: each position by itself goes through a wider layer and back.
+"""The position-wise feed-forward network: each position by itself goes through a wider layer and back to d_model.
 
 plain    y = W₂ · drop(φ(W₁ x + b₁)) + b₂ (Vaswani et al. 2017, §3.3)
 gated    y = W₂ · drop(silu(W_g x + b_g) ⊙ (W₁ x + b₁)) + b₂ (Shazeer 2020)
@@ -7,7 +7,7 @@ W₁ is `up` [d_ff, d_model], W₂ is `down`, W_g is `gate`, φ is `activation`:
 relu        max(0, x)
 gelu        x · Φ(x), with the exact normal distribution Φ (Hendrycks and Gimpel 2016; BERT, ViT)
 gelu_tanh   its approximation ½x(1 + tanh(√(2/π)(x + 0.044715 x³))) (GPT-2)
-quick_gelu  x · σ(1.702 x), a coarser one (CLIP)
+quick_gelu  x · σ(1.702 x), a coarser approximation (CLIP)
 silu        x · σ(x)
 tanh        tanh(x)
 swiglu      the gated form, with the three matrices of Llama

@@ -1,7 +1,7 @@
-"""A decoder's tape-LSTM that also looks at the tape of a source (Cheng, Dong and Lapata 2016, section 4).
+"""A decoder's tape-LSTM that also attends to the tape of a source (Cheng, Dong and Lapata 2016, section 4).
 
-γ_j and α_j are the source's hidden states and cells, x_t, h~_t, c~_t those of the target (`layers/tape.py`). Inter-
-attention looks at the whole source at each step:
+γ_j and α_j are the source's hidden states and cells; x_t, h~_t, c~_t belong to the target (`layers/tape.py`). Inter-
+attention reads the whole source at each step:
 
     b_j^t = uᵀ tanh(W_γ γ_j + q_t)      p_j^t = softmax_j(b_j^t)      γ~_t = Σ_j p_j^t γ_j      α~_t = Σ_j p_j^t α_j
 
@@ -10,10 +10,11 @@ attention looks at the whole source at each step:
                r_t = σ(W_r [γ~_t; x_t])
                c_t = r_t ⊙ α~_t + f_t ⊙ c~_t + i_t ⊙ ĉ_t
 
-W_γ is `source_key`, u is the `v` of `source_score`. Shallow: W_s is `ask`, and `context` the columns of the step's
-input matrix for γ~_t. Deep: W_x and the part of W_r for x_t are the rows of `source_input`, W_γ~ and the part for γ~_t
-those of `source_read`, so that one product of γ~_t serves the gate of step t and the query of step t + 1. What the next
-query depends on, h_{t−1} or γ~_{t−1}, is `asked`; it begins with zeros, as the tape begins empty.
+W_γ is `source_key`, u is the `v` of `source_score`. Shallow: W_s is `ask`, and `context` holds the columns of the
+step's input matrix for γ~_t. Deep: W_x and the part of W_r for x_t are the rows of `source_input`; W_γ~ and the part of
+W_r for γ~_t are the rows of `source_read`, so that one product with γ~_t serves the gate of step t and the query of
+step t + 1. `asked` is the vector that the next query depends on, h_{t−1} or γ~_{t−1}. It begins with zeros, as the tape
+begins empty.
 
 A step costs O(t + m) for a source of m words. The tape has no limit here: it holds one sentence.
 """
@@ -37,14 +38,14 @@ from regard.layers.tape import Matched, TapeLstm
 Fusion = Literal["shallow", "deep"]
 Step = tuple[Tensor, Tensor, Tensor, Tensor]
 WHOLE = 1 << 30
-"""A span that no text reaches."""
+"""A span longer than any text."""
 
 
 @dataclass(frozen=True, eq=False)
 class SourceTape:
-    """Keys [R,1,S,A] and values [R,1,S,·] of R sources, and which of them are real [R,S].
+    """Keys [R,1,S,A] and values [R,1,S,·] of R sources, and the mask `real` [R,S] that is False at padding.
 
-    With `groups` several rows read from one source; else row b reads from source b."""
+    With `groups` several rows read from one source; otherwise row b reads from source b."""
 
     keys: Tensor
     values: Tensor
@@ -53,7 +54,7 @@ class SourceTape:
 
 
 class FusedTape(TapeLstm):
-    """Its state has, besides that of a tape-LSTM, `asked` [B,1,D]. Source and target have the same width."""
+    """The state is that of a tape-LSTM and `asked` [B,1,D]. Source and target have the same width."""
 
     def __init__(self, d_input: int, d_hidden: int, *, fusion: Fusion, d_attention: int | None = None) -> None:
         super().__init__(d_input, d_hidden, span=WHOLE, d_attention=d_attention)
@@ -85,8 +86,8 @@ class FusedTape(TapeLstm):
         state: RecurrentState | None = None,
         real: Tensor | None = None,
     ) -> RecurrentState:
-        """`hidden`, `cell`, `read` and `asked` after every step [B,T,D]; `real` says which entries of the given tape
-        were written."""
+        """`hidden`, `cell`, `read` and `asked` after every step [B,T,D]. `real` is True for the entries of the given
+        tape that have been written."""
         if lower_precision(x_BTD) is not None:
             with full_precision(x_BTD):
                 wide = SourceTape(source.keys.float(), source.values.float(), source.real, source.groups)
@@ -119,7 +120,7 @@ class FusedTape(TapeLstm):
         return steps
 
     def _look_at(self, source: SourceTape, query_BA: Tensor) -> Tensor:
-        """γ~_t, and α~_t beside it if the fusion is deep."""
+        """γ~_t, concatenated with α~_t if the fusion is deep."""
         query, groups = query_BA[:, None, None], source.groups
         context = attend(
             query if groups is None else groups.together(query),

@@ -1,17 +1,17 @@
-"""Convolution over images, and the two blocks that image encoders are built from.
+"""Convolution over images, and the blocks that image encoders are built from.
 
-same          y = W * x with ⌈size / stride⌉ outputs a side. Where the padding is odd, the extra row and column stand
-              after the image (TensorFlow's "same"); torch's own padding would stand on both sides alike
-unit          f(norm(same(x))): convolution without a bias, batch norm over images and places, activation
-bottleneck    y = [x +] project(depthwise(expand(x))): MobileNetV2's block (Sandler et al. 2018), which EfficientNet
-              (Tan and Le 2019) is made of. `expand` widens by `expansion`, `depthwise` convolves each channel alone,
-              `project` narrows without an activation; x is added where stride is 1 and the widths are equal
-pair          y = relu(x' + unit₂(unit₁(x))): ResNet's block of two (He et al. 2016); x' is x, or where the shape
-              changes its 1 × 1 convolution with a norm
-pooled        unit with 3 × 3, then the largest of each 2 × 2 places: the block that few-shot learners repeat four times
-              (Vinyals et al. 2016). We take the largest before the ReLU, which gives the same and is cheaper
+same          y = W * x with ⌈size / stride⌉ outputs per side. If the padding is odd, the extra row and column come
+              after the image (TensorFlow's "same"); torch's own padding is the same on both sides
+unit          f(norm(same(x))): convolution without a bias, batch norm over images and pixels, activation
+bottleneck    y = [x +] project(depthwise(expand(x))): MobileNetV2's block (Sandler et al. 2018), from which
+              EfficientNet (Tan and Le 2019) is built. `expand` widens by `expansion`, `depthwise` convolves each
+              channel alone, `project` narrows without an activation; x is added if stride is 1 and widths are equal
+pair          y = relu(x' + unit₂(unit₁(x))): ResNet's block of two convolutions (He et al. 2016); x' is x, or a 1 × 1
+              convolution of x with a norm if the shape changes
+pooled        unit with a 3 × 3 kernel, then 2 × 2 max pooling: the block that few-shot learners repeat four times
+              (Vinyals et al. 2016). We pool before the ReLU, which gives the same result and is cheaper
 
-Batch norm has no counter of batches: its momentum is fixed, so that nothing but the four vectors is stored.
+Batch norm does not count batches: its momentum is fixed, so only the four vectors are stored.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SameConvolution(nn.Conv2d):
 
 
 class ImageNorm(nn.BatchNorm2d):
-    """Batch norm of images: one mean and one variance a channel, running averages in evaluation."""
+    """Batch norm of images: one mean and one variance per channel, running averages in evaluation."""
 
     def __init__(self, width: int, *, eps: float, momentum: float) -> None:
         super().__init__(width, eps=eps, momentum=momentum)
@@ -101,7 +101,7 @@ class Bottleneck(nn.Module):
 
 
 class ResidualPair(nn.Module):
-    """ResNet's block of two convolutions of 3 × 3."""
+    """ResNet's block of two 3 × 3 convolutions."""
 
     def __init__(self, d_input: int, d_output: int, *, stride: int = 1) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class ResidualPair(nn.Module):
 
 
 class PooledUnit(nn.Module):
-    """Convolution of 3 × 3, norm, ReLU, and the largest of each 2 × 2 places; one place stays one."""
+    """3 × 3 convolution, norm, ReLU and 2 × 2 max pooling, which is left out if a side is a single pixel."""
 
     def __init__(self, d_input: int, d_output: int) -> None:
         super().__init__()
@@ -130,8 +130,8 @@ class PooledUnit(nn.Module):
 def tap_patches(name: str, image_BCHW: Image, grid: tuple[int, int]) -> Image:
     """Pass an image through a named place as patches [B,P,D], one for each cell of the encoder's grid, row by row.
 
-    So explanations of a convolutional encoder speak of the same parts of the image as those of a Vision Transformer.
-    The image comes out as it went in, unless somebody alters the patches.
+    So explanations of a convolutional encoder refer to the same parts of the image as those of a Vision Transformer.
+    The image is returned unchanged, unless `taps.alter` changes the patches.
     """
     if not taps.watched():
         return image_BCHW

@@ -1,9 +1,9 @@
-"""SNAIL's attention block (Mishra et al. 2018): causal attention whose result joins the input.
+"""SNAIL's attention block (Mishra et al. 2018): causal attention whose result is concatenated with the input.
 
     q, k = W_q x + b_q, W_k x + b_k of width K        v = W_v x + b_v of width V
     y_t  = [x_t ; Σ_{s ≤ t} softmax_s(q_t · k_s / √K) v_s]
 
-K is `d_key`, V is `d_value`. There is one head, and no output projection: later layers mix what was read.
+K is `d_key`, V is `d_value`. There is one head, and no output projection: later layers mix the features.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class JoinedAttention(nn.Module):
         self.site, self.axes = "attention", taps.Axes()
 
     def forward(self, x_BTD: Float[Tensor, "B T D"], branches: int = 1) -> Float[Tensor, "B T Dout"]:
-        """The last `branches` steps are alternatives: each sees the steps before all of them, and itself."""
+        """The last `branches` steps are alternatives: each sees itself and the steps before all alternatives."""
         query, keys, values = (layer(x_BTD)[:, None] for layer in (self.query, self.key, self.value))
         mask = causal() if branches == 1 else _branched(x_BTD.shape[1], branches)
         read = attend(query, keys, values, mask=mask, site=self.site, axes=self.axes).context
         return torch.cat([x_BTD, read[:, 0]], -1)
 
     def fill(self, past_BTD: Float[Tensor, "B T D"], time: int, width: int, memory_BTM: Float[Tensor, "B T M"]) -> int:
-        """Write what is read at one step behind its first `width` features; return the new width.
+        """Write the attention's result at one step after its first `width` features; return the new width.
 
         `memory_BTM` holds the keys and values of earlier steps, and gets those of this step.
         """
@@ -46,6 +46,6 @@ class JoinedAttention(nn.Module):
 
 
 def _branched(steps: int, branches: int) -> Tensor:
-    """What each step may see [T,T], if the last ones are alternatives."""
+    """The mask [T,T] of the steps that each step may see, if the last `branches` steps are alternatives."""
     places = torch.arange(steps)
     return (places <= places[:, None]) & ((places < steps - branches) | (places == places[:, None]))

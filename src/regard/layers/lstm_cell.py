@@ -1,10 +1,10 @@
-"""An LSTM for loops in which each step waits for the one before: by attention, what it reads depends on its state.
+"""An LSTM cell for loops that cannot run in parallel: with attention, a step's input depends on the state before it.
 
     i, f, g, o = W x_t + U [z_t; h_{t−1}] + b        c_t = σ(f) ⊙ c_{t−1} + σ(i) ⊙ tanh(g)        h_t = σ(o) ⊙ tanh(c_t)
 
-x_t is known for all steps beforehand, so W x + b is one product for all of them (`prepare`); z_t is what the step looks
-at. The equations are those of `layers.recurrent`, split in two. Torch's LSTM packs its weights anew at each call, which
-for one step takes longer than the products.
+x_t is known for all steps beforehand, so W x + b is one product for all steps (`prepare`). z_t is the context that the
+step attends to. The equations are those of `layers.recurrent`, split in two. Torch's LSTM packs its weights again at
+each call, which takes longer than the products of one step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class LstmCell(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """As in `Recurrent`: orthogonal where the state goes, a forget gate that begins by remembering."""
+        """As in `Recurrent`: orthogonal recurrent weights, and a forget gate with bias 1, which keeps the past."""
         for gate in self.input.weight.chunk(4):
             nn.init.xavier_uniform_(gate)
         for gate in self.rest.weight.chunk(4):
@@ -36,7 +36,7 @@ class LstmCell(nn.Module):
         self.input.bias.chunk(4)[_FORGET].fill_(1.0)
 
     def prepare(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B G"]:
-        """What the gates get from the inputs of any number of steps."""
+        """The contribution of the inputs to the gates, for any number of steps."""
         gates: Tensor = self.input(x)
         return gates
 

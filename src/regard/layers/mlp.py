@@ -1,6 +1,6 @@
 """A stack of fully connected layers: h_i = dropout(φ(W_i h_{i-1} + b_i)).
 
-Each layer's output is a named place (`taps.point`), so that tools can look at it: `encoder.1` is the second layer's.
+Each layer's output is a named place (`taps.point`), so that tools can read it: `encoder.1` is that of the second layer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Mlp(nn.Module):
         self.d_output = sizes[-1]
 
     def forward(self, x: Float[Tensor, "B T D"], *, first: int = 0, axis: str = "input") -> Float[Tensor, "B T E"]:
-        """`first` is the number of the first layer's place, `axis` what the T states belong to."""
+        """`first` is the number of the first layer's place; `axis` names the axis that the T states belong to."""
         for number, layer in enumerate(self.layers, first):
             x = taps.point(f"{self.site}.{number}", self.dropout(activate(self.activation, layer(x))), axis)
         return x

@@ -20,7 +20,7 @@ Where we differ: Cho et al. write V_n (r_t ⊙ h_{t−1}); torch's GRU resets af
 serves all gates. The state is a dictionary of batch-first tensors [B, L, D], L = layers × directions (layer 0 forward,
 layer 0 backward, layer 1 forward, …), so beam search can reorder any state along dimension 0. Initialisation: each
 gate's V orthogonal, W Xavier-uniform, biases zero except the LSTM's forget gate, whose two biases sum to 1 (Jozefowicz
-et al. 2015), so that a new network remembers.
+et al. 2015), so that a new network keeps its past.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FORGET = 1  # the LSTM's second gate
 class Recurrent(nn.Module):
     """Runs over whole sequences with `forward`, or one input at a time with `step`.
 
-    `dropout` acts between layers, so one layer has none.
+    `dropout` acts between layers, so a single layer has no dropout.
     """
 
     def __init__(
@@ -131,7 +131,8 @@ class Recurrent(nn.Module):
         return out_BTD[:, 0], state
 
     def _lstm_step(self, x_BD: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """By single cells: torch's LSTM packs its weights at each call, which takes longer than one step's products."""
+        """One step with single cells: torch's LSTM packs its weights at each call, which takes longer than the products
+        of one step."""
         state = {name: part.to(x_BD.dtype) for name, part in self._start(state, len(x_BD)).items()}
         hidden, cells = [], []
         for layer in range(self.n_states):
@@ -146,7 +147,8 @@ class Recurrent(nn.Module):
         return hidden[-1], {"hidden": torch.stack(hidden, 1), "cell": torch.stack(cells, 1)}
 
     def _run_padded(self, x_BTD: Tensor, lengths_B: Tensor, start: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """Packed, so that padding is not computed. Torch cannot pack empty rows: they run one step, which is undone."""
+        """Run on packed sequences, so that padding is not computed. Torch cannot pack empty rows, so they run one step,
+        and its result is discarded."""
         empty_B11 = (lengths_B == 0).to(x_BTD.device)[:, None, None]
         packed = pack_padded_sequence(
             x_BTD.masked_fill(empty_B11, 0.0), lengths_B.clamp(min=1), batch_first=True, enforce_sorted=False

@@ -2,7 +2,7 @@
 
 pre     x + dropout(f(norm(x)))      trains deep stacks without warm-up (Xiong et al. 2020)
 post    norm(x + dropout(f(x)))      the original Transformer and BERT
-none    norm(dropout(f(x)))          no residual connection, to see what it is for
+none    norm(dropout(f(x)))          no residual connection, to show its effect
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@
     c_t = f_t ⊙ c~_t + i_t ⊙ ĉ_t        h_t = o_t ⊙ tanh(c_t)
 
 The tape holds the states h_i (`hidden`) and c_i (`cell`); h~_t is `read`. W_x and W with their biases are the rows of
-`input`, W_h~ and V those of `read`: what depends on x is computed for all steps at once, and one product of h~_t serves
-the gates of step t and the query of step t + 1. W_h is `key`, applied once to each state, when it is written.
+`input`, W_h~ and V those of `read`. Products with x are computed for all steps at once, and one product with h~_t
+serves the gates of step t and the query of step t + 1. W_h is `key`, applied once to each state, when it is written.
 
-Cost: step t looks at all states before it, so a step costs O(t) and a text of n words O(n²), where an LSTM costs O(1)
+Cost: step t attends to all states before it, so a step costs O(t) and a text of n words O(n²), where an LSTM costs O(1)
 and O(n). Where we differ: the tape keeps the last `span` states, so that a step costs at most O(span) and the memory is
-bounded; the paper's tape holds the whole sentence. `d_attention` is the width of v, by default that of the states. The
-first word has nothing to look back at: h~ and c~ are zeros.
+bounded; the paper's tape holds the whole sentence. `d_attention` is the width of v, by default that of the states. For
+the first word the tape is empty, and h~ and c~ are zeros.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Matched(nn.Module):
 
 @dataclass(eq=False)
 class Tape:
-    """The keys [B,K,A] and states [B,K,2D] of the last words; `first` is the place of the oldest."""
+    """The keys [B,K,A] and states [B,K,2D] of the last words; `first` is the position of the oldest word."""
 
     keys: Tensor
     states: Tensor
@@ -101,7 +101,7 @@ class TapeLstm(nn.Module):
         self.input.bias.split(widths)[1 + _FORGET].fill_(1.0)
 
     def empty_state(self, batch: int, length: int = 0) -> RecurrentState:
-        """The state before any input, with room for `length` states, which are zeros."""
+        """The state before any input. Its tape has `length` entries of zeros."""
         zeros = self.input.weight.new_zeros
         tape = {name: zeros(batch, length, self.d_hidden) for name in ("hidden", "cell")}
         return {**tape, "read": zeros(batch, 1, self.d_hidden)}
@@ -116,8 +116,8 @@ class TapeLstm(nn.Module):
     ) -> tuple[Float[Tensor, "B T D_hidden"], RecurrentState]:
         """The states at every step, and the state after each row's last input.
 
-        `real` says which entries of the given tape were written; by default all. Inputs past a row's length are read
-        as well: what comes of them stands after the row's own and is not in its state.
+        `real` is True for the entries of the given tape that have been written; by default all. Inputs past a row's
+        length are read as well, but their outputs come after the row's own outputs and are not part of its state.
         """
         if lower_precision(x_BTD) is not None:
             with full_precision(x_BTD):
@@ -144,16 +144,16 @@ class TapeLstm(nn.Module):
         return hidden, cell, read
 
     def begin(self, start: RecurrentState, real: Tensor | None) -> tuple[Tape, Tensor]:
-        """The tape of a state, and what its last h~ gives to the next step."""
+        """The tape of a state, and the product with its last h~ for the next step."""
         states = torch.cat([start["hidden"], start["cell"]], -1)
         return Tape(self.key(start["hidden"]), states, real, self.span), self.read(start["read"][:, 0])
 
     def advance(
         self, tape: Tape, given: Tensor, ahead: Tensor, more: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """One step, written to the tape: h_t, c_t, h~_t, and what h~_t gives to the next step.
+        """Run one step and write it to the tape; return h_t, c_t, h~_t, and the product with h~_t for the next step.
 
-        `given` is the product of the input, `more` [B,D] is added to the cell."""
+        `given` is the product with the input; `more` [B,D] is added to the cell."""
         width, asked = self.d_hidden, self.d_attention
         seen = self._look(tape, given[:, :asked] + ahead[:, :asked])
         ahead = self.read(seen[:, :width])
@@ -162,7 +162,7 @@ class TapeLstm(nn.Module):
         return hidden, cell, seen[:, :width], ahead
 
     def _look(self, tape: Tape, query_BA: Tensor) -> Tensor:
-        """h~ and c~ side by side [B,2D]."""
+        """h~ and c~, concatenated [B,2D]."""
         if not tape.keys.shape[1]:
             return query_BA.new_zeros(len(query_BA), tape.states.shape[-1])
         mask = None if tape.real is None else Mask(keys=tape.real)
@@ -173,7 +173,8 @@ class TapeLstm(nn.Module):
 
 
 def _gated(gates: Tensor, before: Tensor, more: Tensor | None) -> tuple[Tensor, Tensor]:
-    """h_t and c_t from the sums inside the gates, in the order i f o ĉ, from c~_t and what is added to the cell."""
+    """h_t and c_t from the sums inside the gates (in the order i f o ĉ), c~_t, and `more`, which is added to the
+    cell."""
     width = before.shape[-1]
     keep_in, forget, out = torch.sigmoid(gates[:, : 3 * width]).chunk(3, -1)
     kept = forget * before if more is None else torch.addcmul(more, forget, before)
@@ -182,7 +183,8 @@ def _gated(gates: Tensor, before: Tensor, more: Tensor | None) -> tuple[Tensor, 
 
 
 def _last(x_BKD: Tensor, most: int, before: int, lengths: Tensor | None) -> Tensor:
-    """The last `most` entries of each row, which has `before` entries and `lengths` new ones; None: all are new."""
+    """The last `most` entries of each row, which has `before` old entries and `lengths` new ones. If `lengths` is None,
+    no row has padding."""
     if lengths is None:
         return x_BKD[:, -most:]
     most = min(most, x_BKD.shape[1])

@@ -1,4 +1,4 @@
-"""Whole models: one file holds configuration, named sizes and module. Models are found by file name."""
+"""Whole models: one file holds a model's configuration, named sizes and module. Models are found by file name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def config_of(
 ) -> Config:
     """The configuration of model `name`: a named size, changed by the options.
 
-    `kind` replaces the model's own configuration class, for example by one with fewer required fields.
+    `kind` replaces the model's own configuration class, for example by a class with fewer required fields.
     """
     model_class = lookup.find(__name__, name)
     sizes: dict[str, dict[str, Any]] = model_class.SIZES
@@ -36,7 +36,7 @@ def config_of(
 
 
 def make_model(name: str, config: Config, *, empty: bool = False) -> nn.Module:
-    """Make the model. `empty` allocates no memory, for weights that will be loaded or only counted."""
+    """Make the model. With `empty`, no memory is allocated, for weights that will be loaded or only counted."""
     model_class = lookup.find(__name__, name)
     if not empty:
         return model_class(config)
@@ -50,7 +50,8 @@ def writes(name: str, config: Config) -> bool:
 
 
 def reads_cls(name: str) -> bool:
-    """Whether texts for this model get [CLS] and [SEP]: as it says, or else if it cannot generate text."""
+    """Whether texts for this model get [CLS] and [SEP]: its attribute `reads_cls`, or by default whether it cannot
+    generate text."""
     model_class = lookup.find(__name__, name)
     return bool(getattr(model_class, "reads_cls", not hasattr(model_class, "step")))
 
@@ -63,7 +64,7 @@ def row_layout(name: str) -> Literal["cls", "sentences", "plain"]:
 
 
 def reads_characters(name: str, config: Config | None = None) -> bool:
-    """Whether this model reads words by their spelling (`data/text/spelling.py`), always or as it is configured."""
+    """Whether this model reads words as characters (`data/text/spelling.py`), always or with this configuration."""
     model_class = lookup.find(__name__, name)
     sometimes = getattr(model_class, "reads_characters_with", None)
     if config is not None and sometimes is not None:
@@ -72,9 +73,9 @@ def reads_characters(name: str, config: Config | None = None) -> bool:
 
 
 def check_words(name: str, texts: Iterable[str], others: Iterable[str | None] | None = None, what: str = "") -> None:
-    """Refuse an empty text, or pair of texts, for a model that is nothing without words, such as a bag of them.
+    """Refuse an empty text, or pair of texts, if the model needs at least one word, as a bag of words does.
 
-    `what` says where the texts are from."""
+    `what` says in the error where the texts come from."""
     if not getattr(lookup.find(__name__, name), "needs_words", False):
         return
     for number, (text, other) in enumerate(zip(texts, others or repeat(None)), 1):  # noqa: B905 (one is endless)
@@ -83,7 +84,7 @@ def check_words(name: str, texts: Iterable[str], others: Iterable[str | None] | 
 
 
 class _SkipInitialization(TorchFunctionMode):
-    """Skips random initialisation. Without memory it has no meaning, and the first random draw on the meta device makes
+    """Skips random initialisation. It has no effect without memory, and the first random draw on the meta device makes
     torch load its compiler, which takes a second."""
 
     _FILLS = frozenset(

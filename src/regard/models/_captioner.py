@@ -1,8 +1,8 @@
-"""What models that caption images share: an image encoder of their own, and captions written word by word.
+"""The base of image captioning models: an image encoder, and captions that are generated word by word.
 
-The encoder is any image encoder of this folder, without its classifier. `frozen`, as published, it is never trained and
-runs in evaluation mode, so its features of an image never change: they can be computed once and given as `features`
-[B,P,D] in place of `pixel_values`.
+The encoder is any image encoder of this folder, without its classifier. A `frozen` encoder, as in the papers, is never
+trained and runs in evaluation mode, so its features of an image never change: they can be computed once and given as
+`features` [B,P,D] in place of `pixel_values`.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ SIZES: dict[str, dict[str, int]] = {
 
 
 class Captioner(nn.Module):
-    """The encoder, and what a `Decodable` model needs besides its steps."""
+    """The encoder, and the parts of a `Decodable` model other than its steps."""
 
     SIZES = SIZES
     config: Any
     whole = False
-    """Whether the model reads one vector of the whole image, not the grid."""
+    """True if the model reads one vector for the whole image instead of the grid."""
     longest: int | None = None
     coverage_site: str | None = None
     embedding: nn.Module

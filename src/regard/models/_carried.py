@@ -1,4 +1,4 @@
-"""What recurrent models share: the states of their layers by name, and rows whose words begin on the left."""
+"""Functions that recurrent models share: the states of layers by name, and rows with all padding on the right."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.layers.recurrent import RecurrentState
 
 
 def layer_states(carried: Mapping[str, Tensor] | None, count: int) -> list[RecurrentState | None]:
-    """The state of each layer, of names such as "0.hidden"."""
+    """The state of each layer, from a mapping with names such as "0.hidden"."""
     if carried is None:
         return [None] * count
     parts: list[RecurrentState | None] = []
@@ -22,7 +22,7 @@ def layer_states(carried: Mapping[str, Tensor] | None, count: int) -> list[Recur
 
 
 def to_the_left(ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Rows without gaps before or between their words, and where each place then stands; None: they had none."""
+    """Rows with all padding moved to the right, and the new position of each old position; None if nothing moved."""
     order = torch.sort((~real).to(torch.uint8), dim=1, stable=True).indices
     if bool((order == torch.arange(ids.shape[1], device=ids.device)).all()):
         return ids, None

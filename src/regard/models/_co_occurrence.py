@@ -1,4 +1,4 @@
-"""How often words stand near each other, as a sorted sparse table."""
+"""Counts of how often words occur near each other, as a sorted sparse table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def count_pairs(passages: Iterable[Array], vocab_size: int, window: int) -> CoOc
             parts = [_merged(parts)]
     keys, counts = _merged(parts) if parts else (np.empty(0, np.int64), np.empty(0))
     rows, columns = np.divmod(keys, vocab_size)
-    # Both sides: X + Xᵀ. A word's own neighbourhood is so counted twice, once from each side.
+    # Both sides: X + Xᵀ. A pair of a word with itself is thus counted twice, once from each side.
     both = np.concatenate([keys, columns * vocab_size + rows])
     keys, counts = _summed(both, np.concatenate([counts, counts]))
     rows, columns = np.divmod(keys, vocab_size)
@@ -44,7 +44,7 @@ def count_pairs(passages: Iterable[Array], vocab_size: int, window: int) -> CoOc
 
 
 def _counted(tokens: Array, vocab_size: int, window: int) -> Counted:
-    """The pairs of a passage, each from the left word to the right one; unknown words are left out."""
+    """The pairs of a passage, each with the left word first; special tokens are left out."""
     documents = np.cumsum(tokens == END)
     words = tokens >= FIRST_WORD
     tokens, documents = tokens[words], documents[words]
@@ -55,7 +55,7 @@ def _counted(tokens: Array, vocab_size: int, window: int) -> Counted:
         keys.append(pairs * _FAR + distance)
     if not keys:
         return np.empty(0, np.int64), np.empty(0)
-    # The distance goes into the key: sorting numbers is several times faster than sorting places.
+    # The distance is part of the key: sorting values is several times faster than sorting indices.
     joined = np.sort(np.concatenate(keys))
     return _runs(joined // _FAR, 1 / (joined % _FAR))
 

@@ -32,7 +32,7 @@ class Decoder(Unconditional):
     output: nn.Module
     """Logits of the next token, or of the classes."""
     reach: int | None = None
-    """How many tokens a token sees, itself and those before it; None: all."""
+    """The number of tokens that a token sees, itself included; None: itself and all tokens before it."""
 
     @staticmethod
     def task_of(config: Any) -> str:
@@ -75,7 +75,7 @@ class Decoder(Unconditional):
         return self.norm(x)
 
     def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """The logits if this block's output were the last; with classes, as if the text ended at each token."""
+        """The logits as if this were the output of the last block; with classes, as if the text ended at each token."""
         return self.output(self.norm(hidden))
 
     def embed(self, input_ids: Tensor, positions: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
-"""Equivalent weights: rewritings of a `transformer` that do not change its translations.
+"""Equivalent weights: rewrites the weights of a `transformer` without changing its translations.
 
-Other libraries support one form of a Transformer each. Where they fix something that ours leaves open, the weights are
-rewritten to match:
+Other libraries support one form of a Transformer each. If such a form fixes something that ours leaves open, the
+weights are rewritten to match it:
 
 sines first    Our sinusoids are ordered sin, cos, sin, cos …; theirs have all sines before all cosines. Apart from
                their weights, all layers treat the features of the residual stream alike, so the features can be
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Tensors = dict[str, Tensor]
 NEVER = -1000.0
-"""The logit of a token that is never generated. It is finite, so that the log p of label smoothing is too."""
+"""The logit of a token that is never generated. It is finite, so that log p in label smoothing stays finite."""
 
 _LAYER = r"(encoder|decoder)\.\d+\."
 _BY_COLUMNS = re.compile(

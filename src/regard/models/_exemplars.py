@@ -1,13 +1,13 @@
 """Differential attention (Patro and Namboodiri 2018): a question is compared with two exemplars.
 
 Exemplars are training examples, each an image with a question. In the joint space of question and image, the nearest
-is the *supporting* exemplar (+), the farthest the *opposing* one (−):
+exemplar is the *supporting* one (+), the farthest is the *opposing* one (−):
 
     key = [u₀ / ‖u₀‖; v̄ / ‖v̄‖]                                 u₀: the question's vector, v̄: the mean of the cells
     + = argmax key · key_m,  − = argmin key · key_m               over the exemplars m
 
-With p, p⁺, p⁻ the maps of the last look (of the question at its image, of each exemplar's question at its own), and
-s, s⁺, s⁻ what was seen there, Σ p_i v_i:
+p, p⁺, p⁻ are the attention maps of the last step (of the question on its image, of each exemplar's question on its own
+image), and s, s⁺, s⁻ are the contexts Σ p_i v_i:
 
     DAN    loss = −log p(answer) + ν max(0, ‖t − t⁺‖² − ‖t − t⁻‖² + α)         t = p / ‖p‖, or s / ‖s‖
     DCN    r⁺ = proj_s s⁺ + proj_s s⁻                                             proj_s x = (s · x) s / ‖s‖²
@@ -16,9 +16,9 @@ s, s⁺, s⁻ what was seen there, Σ p_i v_i:
 
 ν is `triplet`, α `margin`, W `own`, W⁺ `along`, W⁻ `across`.
 
-Where we differ: the exemplars are a fixed set of training images with some of their questions, drawn by the seed, set
-aside from training and stored with the model (`Exemplars`), so a model in a folder finds and shows them as it did in
-training. The space is that of the model's own present weights, without gradients, so which exemplars are chosen is a
+Where we differ: the exemplars are a fixed set of training images with some of their questions. They are drawn by the
+seed, set aside from training and stored with the model (`Exemplars`), so a loaded model uses the same exemplars as in
+training. The joint space is that of the model's own current weights, without gradients, so the choice of exemplars is a
 function of the weights alone. The paper finds neighbours in the whole training set, in the space of another model, and
 takes the opposing exemplar from the far end of the neighbours' list.
 """
@@ -39,7 +39,8 @@ Between = Literal["maps", "contexts"]
 
 @dataclass(frozen=True)
 class Looked:
-    """What looks at an image gave: the states u₁ … u_K [B,N,K,D], the last map p [B,N,P], what was seen s [B,N,D]."""
+    """The result of attention to an image: the states u₁ … u_K [B,N,K,D], the last map p [B,N,P], the context s
+    [B,N,D]."""
 
     states: Float[Tensor, "B N K D"]
     map: Float[Tensor, "B N P"]
@@ -63,7 +64,7 @@ class Exemplars(nn.Module):
 
     @torch.no_grad()
     def fill(self, pixel_values: Tensor, input_ids: Tensor, attention_mask: Tensor, labels: Tensor) -> None:
-        """Take over images with their questions; what there is no room for is left out."""
+        """Copy images with their questions into the buffers. Questions and words beyond their size are left out."""
         self.pixel_values.copy_(pixel_values)
         (_, rows, words), (_, given, length) = self.input_ids.shape, input_ids.shape
         rows, words = min(rows, given), min(words, length)
@@ -75,31 +76,31 @@ class Exemplars(nn.Module):
 
     @property
     def usable(self) -> Bool[Tensor, " M"]:
-        """Which of the pairs of image and question, one image after the other, hold a question."""
+        """Which pairs of image and question hold a question; the pairs are ordered by image."""
         return self.attention_mask.any(2).flatten()
 
 
 def joint(question: Float[Tensor, "*N D"], cells: Float[Tensor, "*N E"]) -> Float[Tensor, "*N DE"]:
-    """The place of a question and the mean of its image's cells in the joint space."""
+    """The vector of a question and of the mean of its image's cells in the joint space."""
     return torch.cat([F.normalize(question, dim=-1), F.normalize(cells, dim=-1)], -1).detach()
 
 
 def nearest_and_farthest(
     keys: Float[Tensor, "R D"], exemplars: Float[Tensor, "M D"], usable: Bool[Tensor, " M"]
 ) -> tuple[Int[Tensor, " R"], Int[Tensor, " R"]]:
-    """The supporting and the opposing exemplar of each row; the first of equals."""
+    """The supporting and the opposing exemplar of each row; on a tie, the first."""
     likeness = keys.float() @ exemplars.float().T
     return likeness.masked_fill(~usable, -torch.inf).argmax(1), likeness.masked_fill(~usable, torch.inf).argmin(1)
 
 
 def triplet(own: Tensor, supporting: Tensor, opposing: Tensor, margin: float) -> Tensor:
-    """max(0, ‖t − t⁺‖² − ‖t − t⁻‖² + α) over the last axis, of vectors of length 1."""
+    """max(0, ‖t − t⁺‖² − ‖t − t⁻‖² + α) over the last axis, with the vectors normalised to length 1."""
     t, near, far = (F.normalize(x.float(), dim=-1) for x in (own, supporting, opposing))
     return F.relu((t - near).square().sum(-1) - (t - far).square().sum(-1) + margin)
 
 
 class DifferentialContext(nn.Module):
-    """d of the DCN, from what was seen in the image and in its two exemplars."""
+    """d of the DCN, from the contexts of the image and of its two exemplars."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What convolutional image encoders share: a grid of features, their mean, and a classifier over it.
+"""The base of convolutional image encoders: a grid of features, its mean, and a classifier on the mean.
 
     grid = features(image) [B,P,D]        pooled = mean over the P cells        logits = W pooled + b
 
@@ -22,7 +22,7 @@ from regard.layers.image_convolution import tap_patches
 
 
 class ImageEncoder(nn.Module):
-    """A subclass defines `features` [B,D,h,w], `d_model` and the `stride` of all of it; it calls `_add_head` last."""
+    """A subclass defines `features` [B,D,h,w], `d_model` and the total `stride`; it calls `_add_head` last."""
 
     config: Any
     d_model: int
@@ -44,7 +44,7 @@ class ImageEncoder(nn.Module):
             nn.init.zeros_(self.classifier.bias)
 
     def features(self, pixel_values: Float[Tensor, "B C height width"]) -> Float[Tensor, "B D h w"]:
-        """What the convolutions make of an image; each encoder defines it."""
+        """The output of the convolutions for an image; each encoder defines it."""
         raise NotImplementedError
 
     def grid(self, pixel_values: Float[Tensor, "B C height width"]) -> Float[Tensor, "B P D"]:

@@ -21,7 +21,8 @@ PRONOUNS = frozenset(
 
 
 def read_lexicon(folder: str) -> list[frozenset[str]]:
-    """The positive and the negative words of a folder, in lower case, one a line in positive.txt and negative.txt."""
+    """The positive and the negative words of a folder, in lower case, from positive.txt and negative.txt (one word per
+    line)."""
     place = expand_path(folder)
     if missing := [name for name in FILES if not (place / name).is_file()]:
         raise DataError(

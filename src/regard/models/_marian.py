@@ -1,4 +1,4 @@
-"""Marian's folders (Junczys-Dowmunt et al. 2018) as the `transformer` here: names of fields and of parameters."""
+"""Conversion of Marian's folders (Junczys-Dowmunt et al. 2018) to `transformer`: names of fields and parameters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ALIKE = {"n_decoder_heads": "n_heads", "d_decoder_ff": "d_ff"}  # left out wher
 
 
 def read_fields(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Their configuration → our options, except what the two sides share."""
+    """Their configuration → our options, without the options for shared embeddings."""
     options = _FIELDS.to_ours(config)
     for decoder, encoder in _ALIKE.items():
         options[decoder] = None if options[decoder] == options[encoder] else options[decoder]

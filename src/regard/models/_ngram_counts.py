@@ -1,8 +1,8 @@
-"""Counts of n-grams in sorted arrays, and the probabilities made of them (see `ngram.py` for the equations).
+"""Counts of n-grams in sorted arrays, and the probabilities computed from them (see `ngram.py` for the equations).
 
-An n-gram is known by its parent, the n-1 words before its last, and that last word: its key is parent · V + word, and
-its number is its place among the sorted keys of its order. So a trie of all orders is one array of whole numbers for
-each.
+An n-gram is identified by its parent (the n-gram of its first n-1 words) and its last word: its key is parent · V +
+word, and its number is its index among the sorted keys of its order. So a trie of all orders is one array of integers
+per order.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from regard.core.errors import DataError
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-# What lmplz of kenlm uses with --discount_fallback: a text without n-grams of some count gives no estimate.
+# The discounts of kenlm's lmplz with --discount_fallback: they cannot be estimated if no n-gram has some count.
 _FALLBACK = (0.0, 0.5, 1.0, 1.5)
 
 
 @dataclass(frozen=True)
 class Level:
-    """The n-grams of one order; for unigrams the key is the word itself, and every word of the vocabulary is there."""
+    """The n-grams of one order. For unigrams the key is the word itself, and every word of the vocabulary has one."""
 
     keys: Ints
     counts: Ints
     first: Ints
-    """Where each n-gram ends in the text for the first time."""
+    """The position in the text at which each n-gram ends for the first time."""
     numbers: Ints
-    """The number of the n-gram that ends at each place of the text; -1 where there is none."""
+    """The number of the n-gram that ends at each position of the text; -1 if there is none."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Probabilities of the n-grams of one order, and what is left at each n-gram as the context of the next order."""
+    """Probabilities of the n-grams of one order, and the mass left for unseen words after each n-gram as a context."""
 
     keys: Ints
     probabilities: Floats
     left: Floats
-    """The share for the shorter context (Kneser–Ney), or the probability of each unseen word (add-k)."""
+    """The weight of the shorter context (Kneser–Ney), or the probability of each unseen word (add-k)."""
 
 
 def count(text: Ints, *, order: int, vocab_size: int, bos: int) -> list[Level]:
@@ -92,7 +92,7 @@ def add_k(levels: Sequence[Level], k: float, *, never: Sequence[int]) -> list[Es
 
 
 def kneser_ney(levels: Sequence[Level], *, bos: int, never: Sequence[int]) -> tuple[list[Estimate], float]:
-    """Interpolated modified Kneser–Ney; also the part of every word's probability that is the same for all words."""
+    """The estimates of interpolated modified Kneser–Ney, and the uniform part of every word's unigram probability."""
     vocab_size = len(levels[0].keys)
     adjusted = [_adjusted(levels, n, bos) for n in range(len(levels))]
     adjusted[0] = _without(adjusted[0], never)
@@ -122,7 +122,8 @@ def discounts(counts: Ints) -> tuple[float, float, float, float]:
 
 
 def _adjusted(levels: Sequence[Level], n: int, bos: int) -> Ints:
-    """How many words an n-gram follows; its count if it is of the highest order, or begins a sentence."""
+    """The number of different words that an n-gram follows; its count if its order is the highest, or if it begins a
+    sentence."""
     level = levels[n]
     if n + 1 == len(levels):
         return level.counts
@@ -135,11 +136,11 @@ def _adjusted(levels: Sequence[Level], n: int, bos: int) -> Ints:
 
 
 def _discounted(counts: Ints, parents: Ints, n_parents: int) -> tuple[Floats, Floats]:
-    """(C − D(C)) / ΣC of each n-gram, and the share that this leaves at each parent."""
+    """(C − D(C)) / ΣC of each n-gram, and the discounted mass of each parent."""
     amounts = np.array(discounts(counts))[np.minimum(counts, 3)]
     totals = np.bincount(parents, counts, n_parents)
     taken = np.bincount(parents, amounts, n_parents)
-    # A context that nothing follows leaves everything to the shorter one.
+    # A context that no word follows leaves all its mass to the shorter context.
     share = np.divide(taken, totals, out=np.ones_like(totals), where=totals > 0)
     return (counts - amounts) / totals[parents], share
 

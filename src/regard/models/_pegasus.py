@@ -1,8 +1,8 @@
-"""Pegasus' folders (Zhang et al. 2020) as the `transformer` here: Marian's layers with pre-norm, and a final norm on
-each side.
+"""Conversion of Pegasus' folders (Zhang et al. 2020) to `transformer`: Marian's layers with pre-norm, and a final norm
+on each side.
 
-There is one vocabulary. Where embeddings and output share one matrix here (`share="all"`), they do there too. Otherwise
-all three are stored, and the target's embedding once more as `shared`, which nothing reads.
+There is one vocabulary. If embeddings and output share one matrix here (`share="all"`), they share it there too.
+Otherwise all three matrices are stored, and the target's embedding once more as `shared`, which no library reads.
 Transformers does not read `normalize_before` and `normalize_embedding`, but CTranslate2's converter needs them.
 """
 

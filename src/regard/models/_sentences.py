@@ -1,4 +1,4 @@
-"""Rows of tokens [B,T] as N sentences of at most W words, and back."""
+"""Splits rows of tokens [B,T] into N sentences of at most W words, and joins them again."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torch import Tensor
 class Sentences:
     """N sentences of B documents; the longest has W words, the longest document S sentences.
 
-    Tokens are numbered through all rows [B·T], sentences through all documents.
+    Tokens are numbered over all rows [B·T], sentences over all documents.
     """
 
     tokens_NW: Int[Tensor, "N W"]
-    """The number of each word's token; any number past a sentence's end."""
+    """The number of each word's token; arbitrary past a sentence's end."""
     real_NW: Bool[Tensor, "N W"]
     places_M: Int[Tensor, " M"]
-    """The number of each real token, and its word among the N·W."""
+    """The number of each real token; `words_M` is its index among the N·W words."""
     words_M: Int[Tensor, " M"]
     rows_N: Int[Tensor, " N"]
     """The document of each sentence."""
@@ -29,8 +29,8 @@ class Sentences:
 
     @classmethod
     def split(cls, real_BT: Bool[Tensor, "B T"], segments_BT: Int[Tensor, "B T"], max_words: int) -> Sentences:
-        """A sentence is a run of real tokens of one segment, at most `max_words` of them: a longer one is read in
-        parts."""
+        """Split rows into sentences. A sentence is a run of real tokens of one segment; a run of more than `max_words`
+        tokens is split."""
         places_M = real_BT.flatten().nonzero()[:, 0]
         rows_M = places_M // max(real_BT.shape[1], 1)
         segments_M = segments_BT.flatten()[places_M]
@@ -47,12 +47,12 @@ class Sentences:
         return cls(tokens_NW, real_NW, places_M, words_M, rows_N, sentences_BS, real_BS)
 
     def by_sentence(self, x_BTD: Float[Tensor, "B T D"]) -> Float[Tensor, "N W D"]:
-        """The words of each sentence; what stands past its end is not to be looked at."""
+        """The words of each sentence; values past its end are arbitrary."""
         chosen = x_BTD.flatten(0, 1).index_select(0, self.tokens_NW.flatten())
         return chosen.unflatten(0, tuple(self.tokens_NW.shape))
 
     def by_token(self, x_NWD: Float[Tensor, "N W D"], like_BT: Tensor) -> Float[Tensor, "B T D"]:
-        """Back in rows of tokens; zeros where there is none."""
+        """The words in rows of tokens again, with zeros at padding."""
         empty = x_NWD.new_zeros(like_BT.numel(), x_NWD.shape[-1])
         filled = empty.index_copy(0, self.places_M, x_NWD.flatten(0, 1).index_select(0, self.words_M))
         return filled.unflatten(0, tuple(like_BT.shape))
@@ -66,12 +66,12 @@ class Sentences:
 
 
 def _changes(values_M: Tensor) -> Tensor:
-    """Where a value differs from the one before it; the first does."""
+    """True where a value differs from the value before it, and for the first value."""
     return torch.cat([torch.ones_like(values_M[:1], dtype=torch.bool), values_M[1:] != values_M[:-1]])
 
 
 def _ragged(first_N: Tensor, lengths_N: Tensor) -> tuple[Tensor, Tensor]:
-    """Consecutive numbers from `first`, as many as the longest has [N,W], and which of them are within the length."""
+    """A mask [N,W] that is True within each row's length, and consecutive numbers [N,W] from each row's `first`."""
     longest = int(lengths_N.max()) if len(lengths_N) else 0
     steps_W = torch.arange(longest, device=first_N.device)
     return steps_W < lengths_N[:, None], first_N[:, None] + steps_W

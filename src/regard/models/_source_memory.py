@@ -1,4 +1,4 @@
-"""The encoded source of a recurrent encoder–decoder, and what its decoder reads off a look at it."""
+"""The encoded source of a recurrent encoder–decoder, and the results that its decoder takes from attention to it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARTS: dict[str, int | None] = {"keys": 2, "values": 2, "real": 1, "lengths": No
 
 
 def choices_of(attended: Attended, chooser: Sampled) -> tuple[Tensor, Tensor]:
-    """log p of what was sampled, and the entropy of what it was sampled from [B,1,Q]."""
+    """log p of the sampled positions, and the entropy of their distributions [B,1,Q]."""
     assert attended.log_prob is not None
     assert chooser.entropy is not None
     return attended.log_prob, chooser.entropy

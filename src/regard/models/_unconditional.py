@@ -1,4 +1,4 @@
-"""What decoding asks of a language model that reads nothing before its first token, apart from `step`."""
+"""The methods other than `step` that decoding needs, for a language model without inputs before its first token."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The loops of word2vec and GloVe: in C (`_word_vectors.c`) where the machine has a compiler, else in numpy.
+"""The loops of word2vec and GloVe: in C (`_word_vectors.c`) if the machine has a compiler, otherwise in numpy.
 
-Both draw the same random numbers and give the same result up to rounding, with one thread. Numpy is some hundred times
-slower. With several threads the C loops share the weights without locks, so that runs differ in small things; set
-OMP_NUM_THREADS=1 for the same bits each time.
+Both draw the same random numbers and, with one thread, give the same result up to rounding. Numpy is some hundred times
+slower. With several threads the C loops share the weights without locks, so that runs differ slightly; set
+OMP_NUM_THREADS=1 for bit-identical runs.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Glove(ctypes.Structure):
 
 @functools.cache
 def compiled() -> ctypes.CDLL | Missing:
-    """The loops in C, or why there are none."""
+    """The loops in C, or the reason why there are none."""
     loops = library(_SOURCE)
     if isinstance(loops, Missing):
         return loops
@@ -77,9 +77,9 @@ def random_key(seed: int, epoch: int) -> int:
 
 @dataclass(frozen=True)
 class Sampling:
-    """What is drawn: which words are kept, and the noise words, by the counts of words.
+    """The distributions of the random draws, from word counts: which words are kept, and the noise words.
 
-    keep    min(1, √(s/f) + s/f) of a word with share f of the text, as word2vec's code has it; s = `sample`
+    keep    min(1, √(s/f) + s/f) for a word with share f of the text, as in word2vec's code; s = `sample`
     noise   proportional to count^`power`, as an alias table (Walker 1977)
     """
 
@@ -99,7 +99,7 @@ class Sampling:
 
 
 def _alias_table(shares: Array) -> tuple[Array, Array]:
-    """Word n stays n with probability stay[n] and else becomes alias[n]; drawn uniformly, words then have `shares`."""
+    """If n is drawn uniformly, and kept with probability stay[n] or else replaced by alias[n], words have `shares`."""
     stay, alias = shares * len(shares), np.arange(len(shares), dtype=np.int32)
     small, large = [list(np.flatnonzero(side)) for side in (stay < 1, stay >= 1)]
     while small and large:
@@ -114,7 +114,7 @@ def _alias_table(shares: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Passage:
-    """Consecutive tokens: the number of the first in the text, and the tokens done so far in all epochs."""
+    """Consecutive tokens, the index of the first token in the text, and the number of tokens done in all epochs."""
 
     tokens: Tensor
     first: int
@@ -138,7 +138,7 @@ class Word2vecLoop:
     key: int
 
     def train(self, passage: Passage) -> tuple[float, float]:
-        """Train on the passage; return the summed loss and the number of predictions it is summed over."""
+        """Train on the passage; return the summed loss and the number of predictions in the sum."""
         tokens = passage.tokens
         assert tokens.dtype == torch.int32
         assert tokens.is_contiguous()
@@ -174,7 +174,7 @@ class GloveLoop:
     power: float
 
     def train(self, rows: Array, columns: Array, counts: Array, order: Array) -> float:
-        """One step for each entry of the table, in this order; return the summed loss."""
+        """Make one update for each entry of the table, in this order; return the summed loss."""
         loops = compiled()
         if isinstance(loops, Missing):
             from regard.models._word_loops_plain import train_glove

@@ -1,4 +1,4 @@
-"""The loops of `_word_vectors.c` in numpy, for machines without a compiler: the same draws, the same steps."""
+"""The loops of `_word_vectors.c` in numpy, for machines without a compiler: the same random draws and updates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def draws(key: int, numbers: Array) -> Array:
 
 
 def train_word2vec(loop: Word2vecLoop, passage: Passage, piece: int) -> tuple[float, float]:
-    """As the function of the same name in C."""
+    """As the function `word2vec` in C."""
     loss, pairs, every = 0.0, 0.0, passage.tokens.numpy()
     each = 2 + 2 * loop.window * loop.negative
     for begin in range(0, len(every), piece):
@@ -89,7 +89,7 @@ def _predict(loop: Word2vecLoop, start: Array, targets: Array, lr: np.float32) -
 
 
 def train_glove(loop: GloveLoop, rows: Array, columns: Array, counts: Array, order: Array) -> float:
-    """As the function of the same name in C."""
+    """As the function `glove` in C."""
     (w, c), (w_bias, c_bias), (w_sums, c_sums), (w_bias_sums, c_bias_sums) = (
         [tensor.detach().numpy() for tensor in pair]
         for pair in (loop.vectors, loop.biases, loop.vector_sums, loop.bias_sums)

@@ -1,8 +1,8 @@
-/* The loops of word2vec and GloVe. `models/_word_loops.py` calls them, and has the same in numpy.
+/* The loops of word2vec and GloVe. `models/_word_loops.py` calls them; `_word_loops_plain.py` has the same in numpy.
 
-   Random numbers are a function of their place: draw number n of a text is splitmix64(key + n), so that what is drawn
-   does not depend on how many threads there are. Threads share the weights without locks (Niu et al. 2011, "Hogwild"):
-   with one thread the result is always the same, with several it differs in small things from run to run. */
+   Random numbers are a function of their index: draw number n of a text is splitmix64(key + n), so that the draws do
+   not depend on the number of threads. Threads share the weights without locks (Niu et al. 2011, "Hogwild"): with one
+   thread the result is always the same, with several it differs slightly from run to run. */
 
 #include <math.h>
 #include <stdint.h>
@@ -38,20 +38,20 @@ static inline void add(float *restrict to, const float *restrict from, float tim
 
 typedef struct {
     const int32_t *tokens;  /* [count] */
-    int64_t count, first;   /* number of the first token in the text */
+    int64_t count, first;   /* `first`: index of the first token in the text */
     uint64_t key;
     float *input, *output;  /* [V,width] */
-    int64_t width, vocabulary, specials, end; /* ids below `specials` are no words; `end` ends a document */
+    int64_t width, vocabulary, specials, end; /* ids below `specials` are special tokens; `end` ends a document */
     const uint32_t *keep;   /* [V]: a word is kept if 32 random bits are at most this */
     const uint32_t *stay;   /* [V]: alias table of the noise distribution */
     const int32_t *alias;   /* [V] */
     int64_t window, negative, cbow, threads;
-    double lr, done, total; /* the learning rate falls in a line with the tokens done of all epochs' total */
+    double lr, done, total; /* the learning rate falls linearly with done / total, the tokens of all epochs */
     double loss, pairs;     /* out: summed over a sixteenth of the positions */
 } Word2vec;
 
-/* One prediction: `from` predicts `target` against the noise words of `draws`. All scores come before all changes, so
-   this is a step along the exact gradient. Returns the loss if asked. */
+/* One prediction: `from` predicts `target` against the noise words of `draws`. All scores are computed before any
+   change, so this is a step along the exact gradient. Returns the loss if `asked`. */
 static double predict(const Word2vec *w, const float *from, float *change, int32_t target, uint64_t draws, float lr,
                       int asked)
 {
@@ -78,7 +78,7 @@ static double predict(const Word2vec *w, const float *from, float *change, int32
     return loss;
 }
 
-/* Train on kept words `ids` [n] whose numbers in the text are `places`; `room` holds 2 vectors. */
+/* Train on kept words `ids` [n] whose indices in the text are `places`; `room` holds 2 vectors. */
 static void sentence(const Word2vec *w, const int32_t *ids, const int64_t *places, int64_t n, float lr, float *room,
                      double *loss, double *pairs)
 {
@@ -151,13 +151,13 @@ int64_t word2vec(Word2vec *w)
 }
 
 typedef struct {
-    const int64_t *order; /* [count]: which entry comes when */
+    const int64_t *order; /* [count]: the order of the entries */
     const int32_t *rows, *columns;
     const float *counts;
     int64_t count, width, threads;
     float *vectors[2], *biases[2], *vector_sums[2], *bias_sums[2]; /* of words and of contexts; AdaGrad's sums */
     double lr, limit, power;
-    double loss; /* out: summed over all entries */
+    double loss; /* out: the sum over all entries */
 } Glove;
 
 static inline void descend(float *restrict x, float *restrict sum, float step)

@@ -5,14 +5,14 @@
 head            from the states x                                  logits
 none            x, and `pooled` = tanh(W x_CLS)                    –
 masked_lm       E · norm(gelu(W x)) + b, the embedding tied        [B,T,V]
-next_sentence   W pooled: 0 means that the second follows          `pair_logits` [B,2]
+next_sentence   W pooled: 0 means the second text follows          `pair_logits` [B,2]
 pretraining     both
 classes         W dropout(pooled); one class is a regression       [B,C]
 token_classes   W dropout(x)                                       [B,T,C]
 span            W x: where an answer begins and ends               [B,T,2]
 sentence        `pooled` = mean of x over real tokens, length 1    –
 
-Heads that do not use `pooled` have no such layer, as in the folders of other libraries.
+Heads that do not use `pooled` have no pooler, as in the folders of other libraries.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Bert(nn.Module):
 
     def _add_head(self) -> None:
         config, width = self.config, self.config.d_model
-        # "sentence" does not use it, but a converted folder keeps it.
+        # The head "sentence" does not use the pooler, but a converted folder keeps it.
         if self._pools or (config.head == "sentence" and config.pooler):
             self.pooler = nn.Linear(width, width)
         if config.head in ("masked_lm", "pretraining"):
@@ -158,7 +158,7 @@ class Bert(nn.Module):
         return Output(hidden, logits, pooled, pair_logits)
 
     def head_logits(self, hidden: Float[Tensor, "B T D"], pooled: Float[Tensor, "B D"] | None = None) -> Tensor | None:
-        """The head's logits as if this block's output were the last; None without such a head."""
+        """The head's logits as if this were the output of the last block; None if the head has no logits."""
         head = self.config.head
         if head in ("masked_lm", "pretraining"):
             return self.output(self.transform(hidden))
@@ -222,7 +222,7 @@ _FIELDS = FieldMap(
 
 
 def _output_rules(tie: bool) -> list[Rename | Drop]:
-    """Their output layer stores its bias twice; in untied models the second one is used."""
+    """Their output layer stores its bias twice; untied models use `decoder.bias`."""
     weight, used, other = (f"cls.predictions.{name}" for name in ("decoder.weight", "decoder.bias", "bias"))
     if tie:
         return [Drop(weight), Rename("output.bias", other), Drop(used)]

@@ -1,4 +1,4 @@
-"""Bag of words (fixed-size features of a text), and a classifier on it: logistic regression, a two-layer or a deep net.
+"""Bag of words (fixed-size features of a text) with a classifier: logistic regression, a two-layer or a deep network.
 
     x_v                                                              `features`
     tf(v)                                                            counts
@@ -9,10 +9,11 @@
     logits = W x + b                                                 `hidden` ()
     h₁ = φ(W₁ x + b₁), …, logits = W h + b                           `hidden` (h₁, …)
 
-The first product is computed word by word: W₁ x = Σ_t x_t W₁[:, word_t], where the share x_t of a word's feature is
-divided among its occurrences. So the vectors of words, W₁[:, word] x_t, stand at `encoder.input` as in any encoder,
-their sum decides, and attribution by words is exact for the linear case. `idf` and the lexicon's hits are taken from
-the training data and the vocabulary before the first update (`prime`) and are stored with the weights.
+The first product is computed word by word: W₁ x = Σ_t x_t W₁[:, word_t], where a word's feature is divided among its
+occurrences and x_t is the share of occurrence t. So the vectors of words, W₁[:, word] x_t, are the states at
+`encoder.input` as in any encoder, the logits depend on their sum, and attribution by words is exact for the linear
+case. `idf` and the lexicon's hits are computed from the training data and the vocabulary before the first update
+(`prime`) and are stored with the weights.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class Bow(nn.Module):
             self.idf = _idf(batches, self.config.vocab_size).to(self.bias.dtype)
 
     def forward(self, input_ids: Int[Tensor, "B T"], attention_mask: Tensor | None = None, **_: Tensor) -> Output:
-        """Logits of the classes [B,C]; `hidden` are the vectors of the words, whose sum decides."""
+        """Logits of the classes [B,C]. `hidden` are the vectors of the words; the logits depend on their sum."""
         real = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         kept = self.drop_words(real.to(self.bias.dtype))
         vectors = taps.point("encoder.input", self._vectors(input_ids, real) * kept.unsqueeze(-1))
@@ -127,7 +128,7 @@ class Bow(nn.Module):
         return self.embedding(input_ids) * self._shares(input_ids, real).unsqueeze(-1)
 
     def _shares(self, input_ids: Tensor, real: Tensor) -> Float[Tensor, "B T"]:
-        """What each occurrence of a word gives to the word's feature."""
+        """The contribution of each occurrence of a word to the word's feature."""
         if self.config.features == "counts":
             return real.to(self.bias.dtype)
         times = _times(input_ids, real).to(self.bias.dtype)
@@ -139,7 +140,7 @@ class Bow(nn.Module):
     def _lexicon_shares(self, input_ids: Tensor, real: Tensor) -> Float[Tensor, "B T F"]:
         seen = self.hits[input_ids] * real.unsqueeze(-1)
         counts, length = seen.sum(1, keepdim=True), real.sum(1, keepdim=True).clamp_min(1)
-        # "no" and "!" are features of being there, not of how often.
+        # The features of "no" and "!" are presence, not frequency.
         once = torch.tensor([False, False, True, False, True], device=seen.device)
         seen = torch.where(once, seen / counts.clamp_min(1), seen)
         logs = (length.to(seen.dtype).log() / length * real).unsqueeze(-1)
@@ -154,7 +155,7 @@ class Bow(nn.Module):
 
 
 def _times(input_ids: Tensor, real: Tensor) -> Tensor:
-    """How often the word at each place occurs in its text [B,T]; 1 for padding."""
+    """The number of times that the word at each position occurs in its text [B,T]; 1 for padding."""
     size, rows = int(input_ids.max()) + 1, torch.arange(len(input_ids), device=input_ids.device)[:, None]
     _, places, counts = (input_ids + rows * size)[real].unique(return_inverse=True, return_counts=True)
     times = torch.ones_like(input_ids)

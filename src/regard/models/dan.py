@@ -4,8 +4,7 @@
     h_i = φ(W_i h_{i-1} + b_i),  h_0 = av          logits = W h + b
 
 With `head: tokens` it is a language model: the mean at t is that of the words up to t, and the logits are those of
-the next. All order is lost, so it knows what was said and not where. Where we differ: where every word was dropped,
-none is.
+the next word. Word order is lost. Where we differ: if every word of a text was dropped, none is dropped.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ class Dan(Unconditional):
         return Output(hidden, lambda: self.output(hidden))
 
     def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Tensor | None:
-        """The logits if this layer were the last; None where its width is another."""
+        """The logits as if this layer were the last; None if its width does not fit."""
         return self.output(hidden) if hidden.shape[-1] == self.output.in_features else None
 
     def step(

@@ -3,8 +3,9 @@
     stem 3 × 3, stride 2 → stages of bottlenecks → head 1 × 1 to d_model → mean over the grid → classes
 
 `stages` has a row for each stage: repeats, kernel, stride of its first block, expansion, width. Lite differs from
-EfficientNet: no squeeze-and-excite, ReLU6 for swish, and stem, head, first and last stage are not scaled. With images
-of 224 pixels a side the grid is 7 × 7 of 1,280 features. Batch norm has ε = 10⁻³ and a momentum of 0.01.
+EfficientNet: it has no squeeze-and-excite, it has ReLU6 instead of swish, and the widths of stem and head and the
+depths of the first and last stage are not scaled. With images of 224 pixels per side the grid is 7 × 7 cells of 1,280
+features. Batch norm has ε = 10⁻³ and a momentum of 0.01.
 
 Where we differ: no blocks are dropped in training (stochastic depth).
 """
@@ -96,7 +97,7 @@ class EfficientnetLite(ImageEncoder):
 
 
 def _units() -> list[tuple[str, str, str]]:
-    """Our name of each unit, and their names of its convolution and norm. Where a block does not expand, its norms are
+    """Our name of each unit, and their names of its convolution and norm. If a block does not expand, its norms are
     still called `_bn1` and `_bn2`."""
     parts = (("expand", "_expand_conv", "_bn0"), ("depthwise", "_depthwise_conv", "_bn1"))
     inside = [

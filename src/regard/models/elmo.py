@@ -1,18 +1,18 @@
-"""ELMo (Peters et al. 2018): two language models over words read by their characters, and a mix of their layers.
+"""ELMo (Peters et al. 2018): two language models that read words as characters, and a mix of their layers.
 
     x_t  = the word's characters by convolutions (`layers/characters.py`)
-    →h^l_t = LSTM(→h^{l−1}_t, →h^l_{t−1}) + →h^{l−1}_t     ←h^l_t the same from the right; no sum in the first layer
+    →h^l_t = LSTM(→h^{l−1}_t, →h^l_{t−1}) + →h^{l−1}_t     ←h^l_t likewise from the right; no sum in the first layer
     p(w_{t+1} | w_1 … w_t) = softmax(W →h^L_t + b)         p(w_{t−1} | w_t … w_T) = softmax(W ←h^L_t + b)
     ELMo_t = γ Σ_j s_j h_j,t        h_0 = [x; x], h_l = [→h^l; ←h^l], s = softmax(`mix`), γ is `scale`
 
-The LSTMs have `d_hidden` cells and project h to `d_projection` numbers (Sak et al. 2014). Characters, W and b
-(`output`) serve both directions. With the head `tokens` it is the pair of language models. With `classes` or
-`token_classes` ELMo_t is read by a bidirectional LSTM of `d_task` units for a classifier or a tagger; with `frozen`
-only that, s and γ learn.
+The LSTMs have `d_hidden` cells and project h to `d_projection` numbers (Sak et al. 2014). Both directions share the
+characters' vectors, W and b (`output`). With the head `tokens` it is the pair of language models. With `classes` or
+`token_classes` a bidirectional LSTM of `d_task` units reads ELMo_t for a classifier or a tagger; with `frozen` only
+this LSTM, the classifier, s and γ are trained.
 
-Where we differ: cells are not clipped to ±3, states begin at zero in each window of text (the published ones carry them
-from batch to batch), a text gets no marks at its ends, and the softmax is full, not sampled. Words that the training
-vocabulary lacks are all spelled <unk> in pretraining; afterwards every word is read by its own characters.
+Where we differ: cells are not clipped to ±3; states begin at zero in each window of text (the published models carry
+them from batch to batch); a text gets no special tokens at its ends; and the softmax is full, not sampled. Words that
+the training vocabulary lacks are all spelled <unk> in pretraining; afterwards every word is read by its own characters.
 
 `original` has the published options. Its 93.6 M parameters are characters, convolutions, highway layers, projection and
 both LSTMs, without the softmax over 793,471 words.
@@ -51,9 +51,9 @@ class ElmoConfig(Config):
     dropout: float = Field(0.1, ge=0, lt=1)
     head: Literal["tokens", "classes", "token_classes"] = "tokens"
     n_labels: int = Field(2, gt=0)
-    d_task: int = Field(150, gt=0, description="units of the LSTM that reads the mix, a direction")
+    d_task: int = Field(150, gt=0, description="units per direction of the LSTM that reads the mix")
     task_dropout: float = Field(0.4, ge=0, lt=1)
-    frozen: bool = Field(False, description="the language models do not learn; for a classifier or a tagger")
+    frozen: bool = Field(False, description="the language models are not trained; for a classifier or a tagger")
     max_len: int = Field(2048, gt=0)
 
     @model_validator(mode="after")
@@ -75,7 +75,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 class ProjectedLstm(nn.Module):
-    """One layer of one direction. The bias is the last column of its input matrix: one bias, as published."""
+    """One layer of one direction. It has a single bias, as published: the last column of its input matrix."""
 
     def __init__(self, d_input: int, d_hidden: int, d_projection: int) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class ProjectedLstm(nn.Module):
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T P"]:
         with full_precision(x), warnings.catch_warnings():
-            # Torch says so once in a process; its own loops then run, which is what we want.
+            # Torch warns once per process that it uses its own loops, which is what we want.
             warnings.filterwarnings("ignore", message="LSTM with projections is not supported with oneDNN")
             x = x.float()
             y: Tensor = self.cells(torch.cat([x, x.new_ones(*x.shape[:2], 1)], -1))[0]
@@ -145,9 +145,9 @@ class Elmo(nn.Module):
         *,
         characters: Int[Tensor, "B T L"],
     ) -> Output:
-        """With `tokens`: logits [B,T,2,V] of the next word by the forward model, of the previous by the backward one.
-        Else of the classes [B,C], or of each word's class [B,T,C]. Padding stands on the right; `input_ids` are not
-        read."""
+        """With `tokens`: logits [B,T,2,V] of the next word (forward model) and of the previous word (backward model).
+        Otherwise logits of the classes [B,C], or of each word's class [B,T,C]. Padding is on the right; `input_ids` are
+        not used."""
         lengths = None if attention_mask is None else attention_mask.sum(1)
         if self.config.head == "tokens":
             hidden = self.dropout(self.layers(characters, lengths)[-1])
@@ -163,14 +163,14 @@ class Elmo(nn.Module):
         return Output(hidden, self.classes(self.task_dropout(hidden)))
 
     def layer_shares(self) -> list[tuple[str, float]]:
-        """What each layer has of the mix, the softmax of `mix`; nothing for the pair of language models."""
+        """The share of each layer in the mix, the softmax of `mix`; empty for the pair of language models."""
         if self.config.head == "tokens":
             return []
         names = ["characters", *(f"layer {number + 1}" for number in range(self.config.n_layers))]
         return list(zip(names, self.mix.detach().softmax(0).tolist(), strict=True))
 
     def layers(self, characters: Tensor, lengths: Tensor | None = None) -> list[Tensor]:
-        """h_0 … h_L [B,T,2P]; frozen ones are without dropout."""
+        """h_0 … h_L [B,T,2P]. Frozen language models run without dropout."""
         dropped = self.dropout if not self.config.frozen else nn.Identity()
         x = taps.point("encoder.input", self.words(characters))
         order = _reversing(lengths, x)
@@ -186,7 +186,7 @@ class Elmo(nn.Module):
 
 
 def _reversing(lengths: Tensor | None, x: Tensor) -> Tensor:
-    """Where each place of a row stands when its words are reversed [B,T]; padding stays behind them."""
+    """The position of each token of a row when its words are reversed [B,T]; padding stays after them."""
     places = torch.arange(x.shape[1], device=x.device).expand(x.shape[:2])
     ends = places.new_full((len(x), 1), x.shape[1]) if lengths is None else lengths[:, None].to(x.device)
     return torch.where(places < ends, ends - 1 - places, places)

@@ -3,9 +3,9 @@
     x = E[token] + P[position]          x ← x + attention(norm(x)),  x ← x + W₂ φ(W₁ norm(x))  (N times, `order: pre`)
     logits = W pool(norm(x)) + b        pool: the state of [CLS] (`first`), or the mean or maximum over real tokens
 
-One label is a regression. `pooling: mean` is the comparison: the same network without a place of its own for the
-answer. It is what BERT is without segments, pretraining and its pooler, with any position scheme. A pair of texts is
-one row, parted by [SEP] alone.
+One label is a regression. `pooling: mean` is for comparison: the same network without a special token for the answer.
+The model is BERT without segments, pretraining and pooler, with any position scheme. A pair of texts is one row,
+separated only by [SEP].
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Encoder(nn.Module):
         return Output(hidden, self.classifier(self.head_dropout(pooled)), pooled)
 
     def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B C"]:
-        """The logits if this block's output were the last, for texts without padding."""
+        """The logits as if this were the output of the last block, for texts without padding."""
         logits: Tensor = self.classifier(pool(self.norm(hidden), None, self.config.pooling))
         return logits
 

@@ -1,14 +1,15 @@
-"""A coordinate network with Fourier features (Tancik et al. 2020): where → what, such as x, y → red, green, blue.
+"""A coordinate network with Fourier features (Tancik et al. 2020): maps points to values, such as x, y → red, green,
+blue.
 
     γ(v) = [cos 2πBv; sin 2πBv]        value = σ(MLP(γ(v)))        v in [0, 1)^d
 
     plain         γ(v) = v: the network learns low frequencies first and high ones hardly at all (spectral bias)
-    basic         B = I: one turn on each axis
-    positional    frequencies σ^(j/m), j = 0 … m−1, on each axis alone, as the sinusoids of a Transformer
+    basic         B = I: one period on each axis
+    positional    frequencies σ^(j/m), j = 0 … m−1, on each axis separately, as the sinusoids of a Transformer
     gaussian      B ~ N(0, σ²): directions in the plane, not only the axes
 
-σ is `scale`, m the number of frequencies of an axis, `n_frequencies` that of all. B is drawn once and stored. Large σ
-fits more detail, and too large a σ gives noise between the training points.
+σ is `scale`, m is the number of frequencies per axis, and `n_frequencies` is the number of all frequencies. B is drawn
+once and stored. A large σ fits more detail; too large a σ gives noise between the training points.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class FourierConfig(Config):
     d_output: int = Field(3, gt=0)
     features: Literal["plain", "basic", "positional", "gaussian"] = "gaussian"
     n_frequencies: int = Field(128, gt=0)
-    scale: float = Field(10.0, gt=0, description="σ, in turns across the whole")
+    scale: float = Field(10.0, gt=0, description="σ, in periods over the range from 0 to 1")
     d_hidden: int = Field(128, gt=0)
     n_layers: int = Field(3, gt=0, description="hidden layers")
 
@@ -80,7 +81,7 @@ class Fourier(nn.Module):
 
 
 def _turns(config: FourierConfig) -> Float[Tensor, "M D"]:
-    """The rows of B; none without features."""
+    """The rows of B; there are none for plain features."""
     axes, count = config.d_input, config.n_frequencies
     if config.features == "plain":
         return torch.zeros(0, axes)

@@ -2,15 +2,15 @@
 
     minimise  Σᵢⱼ f(Xᵢⱼ) (wᵢ·w̃ⱼ + bᵢ + b̃ⱼ − log Xᵢⱼ)² / 2        f(x) = min(1, (x / x_max)^α)
 
-Xᵢⱼ is the number of times that j stands within `window` words of i, each counted as 1/distance, on both sides.
+Xᵢⱼ is the number of times that j occurs within `window` words of i, on either side, each counted as 1/distance.
 w, b → `embedding.weight` [V,D], `bias` [V]; w̃, b̃ → `context.weight`, `context_bias`; x_max, α → `limit`, `power`.
-Each epoch takes one AdaGrad step for every Xᵢⱼ > 0, in an order drawn from seed and epoch. The vectors that are used
+Each epoch takes one AdaGrad step for every Xᵢⱼ > 0, in a random order that depends on seed and epoch. The final vectors
 are w + w̃.
 
-As in the published code, AdaGrad's sums begin at 1 and are of steps times the learning rate, and unknown words are left
-out before distances are counted. We differ in that distances do not reach over batches of text (200,000 words).
+As in the published code, AdaGrad's sums begin at 1 and add the squares of learning rate × gradient, and unknown words
+are left out before distances are counted. We differ in that pairs do not cross batches of text (200,000 words).
 
-`fit` trains it, in C with all threads (see `_word_loops.py`). With one thread a run gives the same bits each time.
+`fit` trains the model, in C with all threads (see `_word_loops.py`). With one thread, runs are bit-identical.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from regard.models._co_occurrence import CoOccurrence, count_pairs
 from regard.models._word_loops import FIRST_WORD, GloveLoop, compiled, random_key
 
 _TOGETHER = 1 << 20
-"""Pairs between two looks for a signal."""
+"""The number of pairs between two checks for a signal."""
 
 
 class GloveConfig(Config):
@@ -77,18 +77,18 @@ class Glove(nn.Module):
         return vectors + self.context(input_ids) if self.config.trained else vectors
 
     def vectors(self) -> Tensor:
-        """The vector of every token [V,D]; those of special tokens are zero unless a file had them."""
+        """The vector of every token [V,D]. Vectors of special tokens are zero unless a file contained them."""
         words = self.embedding.weight.detach()
         return words + self.context.weight.detach() if self.config.trained else words
 
     def fit(self, batches: Iterable[Batch], epoch: FitEpoch) -> Mapping[str, float]:
-        """Count on the first call, then take a step for every count."""
+        """Count pairs on the first call; take one step for every count on each call."""
         if self._pairs is None:
             self._pairs = pairs = count_pairs(
                 (batch["tokens"].flatten().numpy() for batch in batches), self.config.vocab_size, self.config.window
             )
             if not len(pairs.counts):
-                raise DataError("no two words of the text stand near each other", remedy="Check the text.")
+                raise DataError("the text has no two known words near each other", remedy="Check the text.")
             epoch.say(f"{len(pairs.counts):,} pairs of words")
             if isinstance(loops := compiled(), Missing):
                 epoch.say(f"training runs in numpy, which is slow: {loops.reason}")

@@ -4,9 +4,9 @@
     logits = E · norm(x)           the output layer is the transposed embedding (`tie`)
 
 Padding may be on either side: positions count real tokens, and no token sees padding. Any position scheme can replace
-the learned one.
+learned positions.
 
-Initialised as in the paper: normal(0, 0.02), with projections into the residual stream scaled by 1/√(2N).
+Weights are initialised as in the paper: normal(0, 0.02), with projections into the residual stream scaled by 1/√(2N).
 """
 
 from __future__ import annotations

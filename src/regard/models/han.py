@@ -6,12 +6,12 @@
 
 E is `embedding`, x_it = E[word t of sentence i]. The first line is `word_encoder` and `word_attention`, whose learned
 query is u_w; the second is `sentence_encoder` and `sentence_attention`; W_c and b_c are `classifier`. `pooling: mean`
-is the comparison, the paper's HN-AVE: the same network with α = 1/length on both levels.
+is for comparison, the paper's HN-AVE: the same network with α = 1/length on both levels.
 
 Sentences are the segments of a row (`token_type_ids`), as `data.text.sentences` splits a document; a row without
 segments is one sentence. Where we differ: a sentence of more than `max_words` words is read in parts of that length, so
-that one long sentence does not pad all others; dropout acts on the words' vectors, on those of the sentences and on
-that of the document; words begin as any embeddings that the recipe names, not as word2vec alone.
+that one long sentence does not pad all others; dropout acts on the vectors of words, of sentences and of the document;
+word embeddings may start from any embeddings that the recipe names, not only from word2vec.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class HanConfig(Config):
     cell: Literal["elman", "gru", "lstm"] = "gru"
     d_embedding: int = Field(200, gt=0)
     d_hidden: int = Field(50, gt=0, description="of each direction")
-    pooling: Literal["attention", "mean"] = Field("attention", description="mean: the twin without attention")
+    pooling: Literal["attention", "mean"] = Field("attention", description="mean: the same network without attention")
     max_words: int = Field(100, gt=0, description="a longer sentence is read in parts of this many words")
     dropout: float = Field(0.0, ge=0, lt=1)
     max_len: int = Field(4096, gt=0, description="tokens of a document that are read")
@@ -115,13 +115,13 @@ class Han(nn.Module):
     def _summary(
         self, attention: LearnedQuery | None, states: Tensor, real: Tensor, rows: Tensor | None = None
     ) -> Tensor:
-        """One vector for each sentence of words, or for each document of sentences."""
+        """One vector for each sentence from its words, or for each document from its sentences."""
         if attention is None:
             return pool(states, real, "mean")
         return attention(states, mask=Mask(keys=real), rows=rows).context[:, 0, 0]
 
     def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Tensor | None:
-        """The logits if these states were those of the sentences; None where their width is another."""
+        """The logits as if these were the states of the sentences; None if their width does not fit."""
         if hidden.shape[-1] != self.classifier.in_features:
             return None
         real = torch.ones(hidden.shape[:2], dtype=torch.bool, device=hidden.device)
@@ -135,7 +135,7 @@ class Han(nn.Module):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
     ) -> dict[str, list[list[str]]]:
-        """The labels of its axes, of rows whose real tokens have these labels."""
+        """The labels of the model's axes, for rows whose real tokens have these labels."""
         split = self._split(input_ids, attention_mask, token_type_ids)
         flat, begin = [label for row in labels for label in row], 0
         words: list[list[str]] = []

@@ -4,9 +4,9 @@
     logits = W · rms(x)
 
 Groups of heads may share keys and values (`n_kv_heads`). Positions rotate query and keys (`rotary`, pairs of feature i
-and i + d/2), so there is no length limit. Past the trained length `scaling` helps without training: linear divides the
-positions by `factor`, ntk raises the base to base · factor^(d/(d−2)), and llama3 and yarn stretch only the slow
-frequencies, selected by their turns in `trained_len` positions.
+and i + d/2), so there is no length limit. Past the trained length `scaling` helps without further training: linear
+divides the positions by `factor`, ntk raises the base to base · factor^(d/(d−2)), and llama3 and yarn stretch only the
+slow frequencies, selected by their number of turns in `trained_len` positions.
 
 Folders of Mistral and Qwen2 are read as this model too: Mistral is Llama with a `window`, Qwen2 is Llama with biases on
 query, keys and values.
@@ -210,7 +210,7 @@ def _rotary(config: Mapping[str, Any], max_len: int) -> dict[str, Any]:
 
 
 def _write(config: LlamaConfig) -> dict[str, Any]:
-    """NTK scaling is written as a larger base, which is what it is."""
+    """Our configuration → theirs. NTK scaling is written as a larger base, which is equivalent."""
     d_head = head_width(config)
     raised = config.factor ** (d_head / max(d_head - 2, 1)) if config.scaling == "ntk" else 1.0
     rope: dict[str, Any] = {"rope_theta": config.base * raised, "rope_type": "default"}

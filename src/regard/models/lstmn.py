@@ -2,14 +2,14 @@
 
     x_t = E[w_t]        h_t^l = tape-LSTM(D(h_t^{l−1})),  h_t^0 = x_t        logits = W D(h_t^L) + b
 
-An LSTM that, in place of h_{t−1} and c_{t−1}, reads a mix of all its earlier states by intra-attention; the equations
-are in `layers/tape.py`. E is `embedding`, the cells are `layers`, W and b are `output`; with `tie` W = E. The head says
-what is read: `tokens` predicts the next word, `classes` the class of the text from the mean of its states. D is dropout
-between layers, never from step to step.
+This LSTM does not read h_{t−1} and c_{t−1}, but a mix of all its earlier states by intra-attention; the equations are
+in `layers/tape.py`. E is `embedding`, the cells are `layers`, W and b are `output`; with `tie` W = E. The head `tokens`
+predicts the next word; `classes` predicts the class of the text from the mean of its states. D is dropout between
+layers, never from step to step.
 
-A step looks at up to `span` earlier states, so it costs O(span) where an LSTM's costs O(1), and a text shorter than the
-span costs O(n²). As a language model it reads running text in streams (`data.streams`): the tape after a batch is where
-the next begins, and gradients end there. `regard explain` shows what each word looked back at.
+A step attends to up to `span` earlier states, so it costs O(span) where a step of an LSTM costs O(1), and a text
+shorter than the span costs O(n²). As a language model it reads running text in streams (`data.streams`): a batch begins
+with the tape of the batch before it, and gradients end there. `regard explain` shows what each word attended to.
 
 The paper's encoder–decoder with shallow and deep fusion of two tapes is `lstmn_seq2seq`.
 """
@@ -72,7 +72,7 @@ class Lstmn(Unconditional):
     SIZES = SIZES
     coverage_site: str | None = None
     carries: ClassVar[bool] = True
-    """Its language model can go on from the state of an earlier call."""
+    """The language model can continue from the state of an earlier call."""
     reads_cls: ClassVar[bool] = False
     needs_words: ClassVar[bool] = True
 
@@ -112,8 +112,8 @@ class Lstmn(Unconditional):
     ) -> Output:
         """Logits of the next word at each step, or of the classes [B,C].
 
-        `carried` is the `state` that an earlier call gave; padding stands on the left or on the right, and rows with
-        padding give no state.
+        `carried` is the `state` that an earlier call returned. Padding may be on the left or on the right; a batch with
+        padding returns no state.
         """
         real = None if attention_mask is None or bool(attention_mask.all()) else attention_mask.bool()
         ids, back = (input_ids, None) if real is None else to_the_left(input_ids, real)
@@ -136,7 +136,7 @@ class Lstmn(Unconditional):
         lengths: Tensor | None = None,
         written: Tensor | None = None,
     ) -> tuple[Tensor, list[RecurrentState]]:
-        """The last layer's states, dropped out, and the state of each layer after each row's last word."""
+        """The last layer's states after dropout, and the state of each layer after each row's last word."""
         x, ends = taps.point(f"{self._side}.input", self.embedding(ids)), []
         for number, (layer, start) in enumerate(zip(self.layers, starts, strict=True)):
             x, end = layer(self.dropout(x), state=start, real=written, lengths=lengths)
@@ -145,14 +145,14 @@ class Lstmn(Unconditional):
         return self.dropout(x), ends
 
     def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Tensor:
-        """The logits if this layer were the last, for texts without padding."""
+        """The logits as if this layer were the last, for texts without padding."""
         logits: Tensor = self.output(pool(hidden, None, "mean") if self.config.head == "classes" else hidden)
         return logits
 
     def sides(
         self, labels: Sequence[Sequence[str]], input_ids: Tensor, attention_mask: Tensor | None = None
     ) -> dict[str, list[list[str]]]:
-        """The labels of its axes: from the second word on, each looks at those before it."""
+        """The labels of the model's axes: from the second word on, each word attends to the words before it."""
         return {"later": [list(row[1:]) for row in labels], "earlier": [list(row[:-1]) for row in labels]}
 
     def step(
@@ -170,9 +170,10 @@ class Lstmn(Unconditional):
         return logits
 
     def _tapes(self, rows: Rows, count: int) -> tuple[list[RecurrentState], Tensor | None]:
-        """The state of each layer, and which entries of the tapes were written; None: all.
+        """The state of each layer, and which entries of the tapes have been written; None: all.
 
-        A path's tape ends at its newest state; before the oldest there are zeros, which rows of one length leave out.
+        A path's tape ends with its newest state, and zeros stand before its oldest. If all rows have the same length,
+        these zeros are cut off.
         """
         span, starts = self.config.span, list[RecurrentState]()
         held = None if rows.uniform_start is None else min(rows.uniform_start, span)

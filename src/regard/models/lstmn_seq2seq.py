@@ -4,16 +4,16 @@
     h_t^l = fused tape-LSTM(D(h_t^{l−1}); γ^l, α^l),  h_t^0 = E_t[y_{t−1}]                 `layers/fused_tape.py`
     s~_t = tanh(W D(h_t^L) + b)        logits = E_t s~_t
 
-Both sides look back at their own tapes (intra-attention); at each step every layer of the decoder looks at the tape of
-the encoder's layer of the same number (inter-attention). `fusion` is the paper's: `shallow` reads what was seen as
-input, `deep` moves the source's cells into the target's memory through a gate. E_s and E_t are `source_embedding` and
-`target_embedding`, W is `combine`.
+Both sides attend to their own tapes (intra-attention). At each step every layer of the decoder also attends to the tape
+of the encoder's layer with the same number (inter-attention). `fusion` is as in the paper: `shallow` reads the attended
+source as an input, `deep` adds the source's cells to the target's memory through a gate. E_s and E_t are
+`source_embedding` and `target_embedding`, W is `combine`.
 
 Where we differ: the paper gives no output layer for two sequences; here it is that of `seq2seq`, tied to E_t. The
-decoder's tape begins empty: what it knows of the source comes by inter-attention alone. A step costs O(t + m) for a
-source of m words, so a sentence O(n²).
+decoder's tape begins empty: all information about the source comes through inter-attention. A step costs O(t + m) for a
+source of m words, so a sentence costs O(n²).
 
-Sites: `encoder.L.tape`, `decoder.L.tape` (what each word looked back at) and `decoder.L.cross` (what of the source).
+Sites: `encoder.L.tape` and `decoder.L.tape` (attention to earlier words), `decoder.L.cross` (attention to the source).
 """
 
 from __future__ import annotations
@@ -91,8 +91,7 @@ class LstmnSeq2seq(nn.Module):
         return Output(out, lambda: self.output(out))
 
     def _encode(self, source: Int[Tensor, "B S"]) -> list[tuple[Tensor, Tensor]]:
-        """The keys and values that each layer of the decoder looks at; padding stands on the right and is read in
-        vain."""
+        """The keys and values that each layer of the decoder attends to. Padding is on the right and has no effect."""
         x, prepared = taps.point("encoder.input", self.source_embedding(source), "source"), []
         for number, (reader, writer) in enumerate(zip(self.encoder, self.decoder, strict=True)):
             assert isinstance(writer, FusedTape)
@@ -105,11 +104,11 @@ class LstmnSeq2seq(nn.Module):
         return self.dropout(torch.tanh(self.combine(self.dropout(states))))
 
     def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """The logits if this layer of the decoder were the last."""
+        """The logits as if this layer of the decoder were the last."""
         return self.output(self._combined(hidden))
 
     def more_sides(self, sides: Mapping[str, list[list[str]]]) -> dict[str, list[list[str]]]:
-        """The labels of the tapes: the first word has nothing to look back at, and nothing looks back at the last."""
+        """The labels of the tapes: the first word attends to no word, and no word attends to the last."""
         return {
             "later source": [row[1:] for row in sides["source"]],
             "earlier source": [row[:-1] for row in sides["source"]],
@@ -147,7 +146,7 @@ class LstmnSeq2seq(nn.Module):
         return self.output(self._combined(rows.last(x)))
 
     def _tape(self, rows: Rows, layer: FusedTape) -> tuple[RecurrentState, Tensor | None]:
-        """The state of these paths, and which entries of their tapes were written; None: all."""
+        """The state of these paths, and which entries of their tapes have been written; None: all."""
         held, empty = int(rows.starts_N.max()), layer.empty_state(len(rows.paths_N))
         state = {name: rows.get(name, empty[name]) for name in ("read", "asked")}
         for name in ("hidden", "cell"):

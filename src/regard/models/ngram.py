@@ -1,25 +1,25 @@
 """The n-gram language model: count, normalise, smooth. It is fitted by counting, not by gradients.
 
-    p(w | c),   c the n-1 words before w, or fewer after the beginning <s> of a sentence; C(·) is a count
+    p(w | c),   c: the n-1 words before w, or fewer near the beginning <s> of a sentence; C(·) is a count
 
-    mle         C(cw) / C(c)                              the shorter context only if c was never seen
+    mle         C(cw) / C(c)                              a shorter context is used only if c was never seen
     add_k       (C(cw) + k) / (C(c) + kV)                 likewise
     kneser_ney  (a(cw) − D(a)) / Σ_v a(cv)  +  γ(c) · p(w | c')        c' is c without its first word
 
-Interpolated modified Kneser–Ney (Chen & Goodman 1998): a(cw) = C(cw) for the highest order and after <s>, else the
-number of different words before cw; D(1), D(2), D(3 and more) by their equation 26; γ(c) is what the discounts leave;
-below the unigrams stands the uniform distribution. As in kenlm's lmplz (Heafield et al. 2013): V counts <unk> and
-</s> but not <s>; a text that gives no discounts gets 0.5, 1, 1.5. Where we differ: <unk> in the text is counted as a
-word, as by SRILM.
+Interpolated modified Kneser–Ney (Chen & Goodman 1998): a(cw) = C(cw) for the highest order and after <s>, otherwise the
+number of different words before cw. D(1), D(2), D(3 and more) follow from their equation 26. γ(c) is the mass that the
+discounts free. Unigrams are interpolated with the uniform distribution. As in kenlm's lmplz (Heafield et al. 2013), V
+counts <unk> and </s> but not <s>, and the discounts are 0.5, 1, 1.5 if the text does not determine them. Where we
+differ: <unk> in the text is counted as a word, as in SRILM.
 
-What is kept of an n-gram is what an ARPA file holds: log p (`log_prob_n`) and, as a context, log γ (`backoff_n`; for
-mle and add_k the log p of a word that never followed). The longest known n-gram gives p; for a word that never
-followed its context, γ times the shorter one's. `keys_n` are sorted numbers, parent · V + word (`_ngram_counts.py`),
-and looking up is a binary search for all words of a text at once. `backoff` is a model read from a file, whose
+The model stores for each n-gram what an ARPA file holds: log p (`log_prob_n`) and, for contexts, log γ (`backoff_n`;
+for mle and add_k the log p of a word that never followed). The longest known n-gram gives p. For a word that never
+followed its context, p is γ times the p of the shorter context. `keys_n` are sorted integers, parent · V + word
+(`_ngram_counts.py`); one binary search looks up all words of a text. `backoff` is a model read from a file, whose
 smoothing is not known.
 
-A text begins as a sentence does, and </s> ends one: nothing before it counts for what comes after. <s> and padding have
-probability 0.
+A text begins like a sentence, and </s> ends a sentence: words before it do not affect words after it. <s> and padding
+have probability 0.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class NgramConfig(Config):
     smoothing: Literal["kneser_ney", "add_k", "mle", "backoff"] = "kneser_ney"
     k: float = Field(1.0, gt=0, description="of add_k")
     bos: int = Field(2, ge=0, description="the token that begins a sentence")
-    eos: int = Field(3, ge=0, description="the token that ends it")
+    eos: int = Field(3, ge=0, description="the token that ends a sentence")
     pad: int | None = Field(0, ge=0, description="a token that is never predicted")
-    ngrams: tuple[int, ...] = Field((), description="how many n-grams of each order there are, by counting")
+    ngrams: tuple[int, ...] = Field((), description="the number of n-grams of each order; set by counting")
     head: Literal["tokens"] = "tokens"
 
     @model_validator(mode="after")
@@ -76,7 +76,7 @@ class Ngram(Unconditional):
     longest: int | None = None
     reads_in_order = True
     counts_sentences = True
-    """Its texts are sentences, one a line."""
+    """Its texts are sentences, one per line."""
     usual_method = "orders"
 
     def __init__(self, config: NgramConfig) -> None:
@@ -129,8 +129,8 @@ class Ngram(Unconditional):
     def forward(
         self, input_ids: Int[Tensor, "B T"], attention_mask: Tensor | None = None, position_ids: Tensor | None = None
     ) -> Output:
-        """log p of the next token at each position [B,T,V]; `hidden` [B,T,n+1] is what each order, from 0 (the uniform
-        distribution) on, gives to the probability of the token that stands at the position."""
+        """log p of the next token at each position [B,T,V]. `hidden` [B,T,n+1] is the contribution of each order, from
+        0 (the uniform distribution) on, to the probability of the token at the position."""
         tokens_BS = self._begun(input_ids, attention_mask)
         contexts = self._contexts(tokens_BS)
         parts, matched = self._parts([numbers[:, :-1] for numbers in contexts], tokens_BS[:, 1:])
@@ -157,7 +157,7 @@ class Ngram(Unconditional):
         return self._distributions([numbers[:, -1] for numbers in self._contexts(latest)])
 
     def _text(self, batches: Iterable[Batch]) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The windows joined where one follows the other, each sentence with `bos` before it and `eos` at its end."""
+        """The text of all windows, joined if they are consecutive, with `bos` before and `eos` after each sentence."""
         bos, eos = self.config.bos, self.config.eos
         parts, end = [np.array([bos])], None
         for batch in batches:
@@ -175,7 +175,7 @@ class Ngram(Unconditional):
         return text[np.append(True, ~doubled)]
 
     def _begun(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-        """The tokens with `bos` before the first real one of each row, and -1 for padding [B,T+1]."""
+        """The tokens with `bos` before the first real token of each row, and -1 for padding [B,T+1]."""
         if input_ids.numel() and not 0 <= int(input_ids.min()) <= int(input_ids.max()) < self.vocab_size:
             got = f"{int(input_ids.min())} to {int(input_ids.max())}"
             raise ShapeError("token id is out of range", got=got, expected=f"0 to {self.vocab_size - 1}")
@@ -188,7 +188,7 @@ class Ngram(Unconditional):
         return tokens
 
     def _contexts(self, tokens_BT: Tensor) -> list[Tensor]:
-        """For each m below the order: the number of the m-gram that ends at each token, as a context; -1: none."""
+        """For each m below the order: the number of the m-gram that ends at each token, as a context; -1 if unknown."""
         self._check_fitted()
         bos, eos = self.config.bos, self.config.eos
         contexts = [tokens_BT.masked_fill(tokens_BT == eos, bos)]
@@ -199,7 +199,7 @@ class Ngram(Unconditional):
         return contexts[: self.config.order - 1] or [torch.full_like(tokens_BT, -1)]
 
     def _find(self, n: int, parents: Tensor, words: Tensor) -> Tensor:
-        """The numbers of n-grams; -1 for those that are not known."""
+        """The numbers of n-grams; -1 for unknown n-grams."""
         keys = self._level("keys", n)
         wanted = (parents * self.vocab_size + words).masked_fill((parents < 0) | (words < 0), -1)
         places = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)
@@ -217,7 +217,7 @@ class Ngram(Unconditional):
         return log_probs
 
     def _parts(self, contexts: list[Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
-        """What each order from 0 on gives to p(word) [...,n+1], and the order of the longest known n-gram [...]."""
+        """The contribution of each order from 0 on to p(word) [...,n+1], and the order of the longest known n-gram."""
         known, words = words >= 0, words.clamp_min(0)
         split = self.config.smoothing in ("kneser_ney", "add_k")
         parts = torch.zeros(*words.shape, self.config.order + 1, dtype=self.uniform.dtype)
@@ -258,7 +258,7 @@ class Ngram(Unconditional):
 
     @property
     def _replaces(self) -> bool:
-        """Whether `backoff` is the probability of an unseen word itself, and no factor of the shorter context's."""
+        """Whether `backoff` is the probability of an unseen word itself, not a factor for the shorter context."""
         return self.config.smoothing in ("add_k", "mle")
 
     @property
@@ -275,7 +275,7 @@ class Ngram(Unconditional):
             return
         if not self.config.ngrams:
             raise UsageError("this n-gram model has counted nothing yet", remedy="Train it: regard train RECIPE.yaml.")
-        for n in range(2, self.config.order + 1):  # what a folder from elsewhere holds may be anything
+        for n in range(2, self.config.order + 1):  # a folder from elsewhere may hold anything
             keys, limit = self._level("keys", n), self.config.ngrams[n - 2] * self.vocab_size
             ends = [0, *keys[[0, -1]].tolist(), limit - 1] if len(keys) else [0]
             if ends != sorted(ends) or not bool((keys[1:] > keys[:-1]).all()):

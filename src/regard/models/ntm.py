@@ -9,11 +9,12 @@
 
 M has N = `n_rows` rows of `d_row` numbers, s has the shifts −`reach` … +`reach`; W_h is `heads`, W_y is `output`. The
 paper's sizes are N = 128, rows of 20, 100 units, and shifts of −1, 0, 1. Without heads (`n_reads` and `n_writes` 0) it
-is the controller alone: the plain LSTM to compare with.
+is the controller alone: a plain LSTM, for comparison.
 
 Where we differ: the paper does not say how a run begins. Here every number of M_0 is `start`, a small constant (Collier
 and Beel 2018 learn fastest with it), and w_0, r_0, h_0, c_0 are learned; w_0 begins near row 0, since equal weights on
-equal rows stay equal for ever. A read sees what the same step has written. The keys of all heads look at M_{t−1}.
+equal rows stay equal for ever. A read sees the writes of the same step. The keys of all heads are compared with
+M_{t−1}.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class NtmConfig(Config):
         return self
 
 
-# The paper's, by task; its associative recall had four heads in the feed-forward controller of 256.
+# The paper's sizes. For associative recall it used four heads and a feed-forward controller of 256 units.
 SIZES: dict[str, dict[str, Any]] = {
     "lstm": {"controller": "lstm", "d_controller": 100},
     "feedforward": {"controller": "feedforward", "d_controller": 100},
@@ -65,7 +66,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 class _Step(NamedTuple):
-    """What one step hands to the next."""
+    """The state that one step passes to the next."""
 
     hidden: Tensor
     cell: Tensor
@@ -111,12 +112,12 @@ class Ntm(nn.Module):
                 if layer.bias is not None:
                     layer.bias.zero_()
         if self.config.controller == "lstm":
-            self.controller_input.bias.chunk(4)[1].fill_(1.0)  # the forget gate: a new network remembers
+            self.controller_input.bias.chunk(4)[1].fill_(1.0)  # the forget gate: a new network keeps its past
         if self.first_weights is not None:
             self.first_weights[:, 0] = _FOCUS
 
     def forward(self, bits: Float[Tensor, "B T I"]) -> Output:
-        """Logits of the output bits of each step [B,T,O]. A step sees nothing after it: padding stands at the end."""
+        """Logits of the output bits of each step [B,T,O]. A step does not see later steps; padding goes at the end."""
         with full_precision(bits):
             x = taps.point("decoder.input", bits.to(self.output.weight.dtype))
             from_input = self.controller_input(x)
@@ -130,7 +131,7 @@ class Ntm(nn.Module):
             return Output(hidden, self.output(hidden))
 
     def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Tensor | None:
-        """The logits if these were the last states; None where their width is another."""
+        """The logits as if these were the last states; None if their width does not fit."""
         return self.output(hidden) if hidden.shape[-1] == self.output.in_features else None
 
     def _first(self, batch: int) -> _Step:

@@ -1,12 +1,12 @@
-"""Residual networks (He et al. 2016): convolutions of 3 × 3 in pairs, each pair around an identity.
+"""Residual networks (He et al. 2016): pairs of 3 × 3 convolutions, each with an identity shortcut.
 
     stem → stages of `blocks` pairs, each stage but the first at half the resolution → mean over the grid → classes
 
-`stem` "small" is one convolution of 3 × 3, for images of up to about 64 pixels a side (the paper's nets for CIFAR-10);
-"large" is one of 7 × 7 with stride 2 and a maximum over 3 × 3 with stride 2 (its nets for ImageNet).
+The `stem` "small" is one 3 × 3 convolution, for images of up to about 64 pixels per side (the paper's networks for
+CIFAR-10). "large" is a 7 × 7 convolution with stride 2 and 3 × 3 max pooling with stride 2 (its networks for ImageNet).
 
-Where we differ: where a pair changes the shape, the shortcut is a convolution of 1 × 1 with a norm (the paper's
-option B) for all sizes; for CIFAR-10 the paper pads with zeros.
+Where we differ: if a pair changes the shape, the shortcut is a 1 × 1 convolution with a norm (the paper's option B) for
+all sizes; for CIFAR-10 the paper pads with zeros.
 """
 
 from __future__ import annotations

@@ -1,22 +1,22 @@
-"""Recurrent networks on their own: language models, classifiers, taggers.
+"""Recurrent networks without an encoder–decoder: language models, classifiers, taggers.
 
     x_t = E[w_t]        h_t^l = cell(D(h_t^{l−1}), h_{t−1}^l),  h_t^0 = x_t        logits = W D(h_t^L) + b
 
-E is `embedding`, the cells (Elman, GRU, LSTM: equations in `layers/recurrent.py`) are `layers`, one a layer; W, b are
-`output`; with `tie` W = E (Press and Wolf 2017), so that `d_hidden` must be `d_embedding`. The head says what is
-read: `tokens` predicts the next word at each step (many-to-many), `classes` the class of the text from the last state
-(many-to-one; of both directions, if there are two), `token_classes` a class for each word.
+E is `embedding`, the cells (Elman, GRU, LSTM: equations in `layers/recurrent.py`) are `layers`, one per layer; W, b are
+`output`; with `tie` W = E (Press and Wolf 2017), so that `d_hidden` must be `d_embedding`. The head `tokens` predicts
+the next word at each step (many-to-many), `classes` the class of the text from the last state (many-to-one; of both
+directions, if there are two), `token_classes` a class for each word.
 
-With `characters` a word is also read by its spelling (Ma and Hovy 2016): x_t = [E[w_t]; C(w_t)], where C is `spelling`,
-convolutions over the word's characters (`layers/characters.py`) to `characters` numbers. A word that is not in the
-vocabulary has the vector of `unk` and a spelling of its own. Classifiers and taggers only.
+With `characters` the model also reads the characters of a word (Ma and Hovy 2016): x_t = [E[w_t]; C(w_t)], where C is
+`spelling`, convolutions over the word's characters (`layers/characters.py`) to `characters` numbers. A word that is not
+in the vocabulary has the embedding of `unk` but its own characters. This is for classifiers and taggers only.
 
 Dropout D acts between layers, on the embeddings and on the last states, never from step to step (Zaremba et al. 2014).
-With `variational` one mask a sequence serves all its steps, and thins h_{t−1} too (Gal and Ghahramani 2016); the cells
-then run step by step, which is slower. In a GRU that mask also thins the part of h_{t−1} that stays.
+With `variational` one mask per sequence is used at all its steps, and for h_{t−1} too (Gal and Ghahramani 2016); the
+cells then run step by step, which is slower. In a GRU that mask also acts on the part of h_{t−1} that is kept.
 
-As a language model it reads running text in streams (`data.streams`): the state after a batch is where the next begins,
-and gradients end there (truncated backpropagation through time).
+As a language model it reads running text in streams (`data.streams`): a batch begins with the state after the batch
+before it, and gradients end there (truncated backpropagation through time).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from regard.models._unconditional import Unconditional
 
 _TASKS = {"tokens": "language_model", "classes": "classification", "token_classes": "token_classification"}
 _D_CHARACTER, _FILTERS = 16, ((2, 25), (3, 50), (4, 50))
-"""The vectors of characters, and the (width, count) of the filters over them."""
+"""The width of character vectors, and the (width, count) of the filters over them."""
 
 
 class RnnConfig(Config):
@@ -58,8 +58,8 @@ class RnnConfig(Config):
     tie: bool = Field(False, description="the output layer is the transposed embedding")
     spread: float = Field(0.0, ge=0, description="all weights start uniform in ± this, as in Zaremba et al.; 0: usual")
     radius: float = Field(0.0, ge=0, description="spectral radius of the recurrent matrices at the start; 0: usual, 1")
-    characters: int = Field(0, ge=0, description="numbers that a word's characters give, beside its vector; 0: none")
-    unk: int = Field(1, ge=0, description="with characters: the token whose vector unknown words have")
+    characters: int = Field(0, ge=0, description="width of a vector from the word's characters; 0: none")
+    unk: int = Field(1, ge=0, description="with characters: the token whose embedding unknown words get")
     head: Literal["tokens", "classes", "token_classes"] = "tokens"
     n_labels: int = Field(2, gt=0)
     max_len: int = Field(2048, gt=0, description="tokens of a text to classify; a language model has no limit")
@@ -89,7 +89,7 @@ class Rnn(Unconditional):
     usual_method = "words"
     coverage_site: str | None = None
     carries: ClassVar[bool] = True
-    """Its language model can go on from the state of an earlier call."""
+    """The language model can continue from the state of an earlier call."""
     reads_cls: ClassVar[bool] = False
     needs_words: ClassVar[bool] = True
 
@@ -148,8 +148,8 @@ class Rnn(Unconditional):
     ) -> Output:
         """Logits of the next word at each step, of the classes [B,C], or of each word's class [B,T,C].
 
-        `carried` is the `state` that an earlier call gave; padding stands on the left or on the right. `characters`
-        are those of `data/text/spelling.py`, for a model that reads them.
+        `carried` is the `state` that an earlier call returned. Padding may be on the left or on the right. `characters`
+        are the ids of `data/text/spelling.py`, for a model that reads characters.
         """
         real = None if attention_mask is None else attention_mask.bool()
         ids, back = (input_ids, None) if real is None else to_the_left(input_ids, real)
@@ -172,7 +172,7 @@ class Rnn(Unconditional):
         starts: list[RecurrentState | None],
         characters: Tensor | None = None,
     ) -> tuple[Tensor, list[RecurrentState]]:
-        """The last layer's states, dropped out, and the state of each layer after each row's last word."""
+        """The last layer's states after dropout, and the state of each layer after each row's last word."""
         x, ends = taps.point(f"{self._side}.input", self._vectors(ids, characters)), []
         for number, (layer, start) in enumerate(zip(self.layers, starts, strict=True)):
             assert isinstance(layer, Recurrent)
@@ -207,7 +207,7 @@ class Rnn(Unconditional):
     def _step_by_step(
         self, layer: Recurrent, x: Tensor, lengths: Tensor | None, start: RecurrentState | None
     ) -> tuple[Tensor, RecurrentState]:
-        """The layer with one mask of h_{t−1} for all steps; a row that has ended keeps its state."""
+        """Run the layer with one dropout mask of h_{t−1} for all steps; a row that has ended keeps its state."""
         state = layer.empty_state(len(x)) if start is None else start
         mask, outputs = self.dropout(x.new_ones(len(x), 1, layer.d_hidden)), []
         for t, x_t in enumerate(x.unbind(1)):
@@ -221,7 +221,7 @@ class Rnn(Unconditional):
         return torch.stack(outputs, 1), state
 
     def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Tensor | None:
-        """The logits if this layer were the last; None where its width is another."""
+        """The logits as if this layer were the last; None if its width does not fit."""
         wide = self.config.d_hidden * (1 + self.config.bidirectional)
         return self.output(hidden) if hidden.shape[-1] == wide else None
 

@@ -1,17 +1,18 @@
-"""Recurrent encoder–decoders: without attention, with Bahdanau's, or with Luong's.
+"""Recurrent encoder–decoders: without attention, with Bahdanau's attention, or with Luong's.
 
     none        (Sutskever et al. 2014, Cho et al. 2014)  one fixed context c, the encoder's last states, at every step
     bahdanau    (2015)  c_t by score(s_{t−1}, h_i), then s_t = f(s_{t−1}, [y_{t−1}; c_t])
-    luong       (2015)  s_t = f(s_{t−1}, [y_{t−1}; s̃_{t−1}]), then c_t by score(s_t, h_i); s̃ is fed with `input_feeding`
+    luong       (2015)  s_t = f(s_{t−1}, [y_{t−1}; s̃_{t−1}]), then c_t by score(s_t, h_i); s̃ only with `input_feeding`
 
     s̃_t = tanh(W [c_t; s_t; y_{t−1}])        logits = E_t s̃_t
 
 Score, chooser and window come from the attention core, so each row of Luong's table is one option here. The output
 matrix is the target embedding (tied), and Bahdanau's maxout layer is a tanh.
 
-Hard attention learns as Xu et al. (2015) train it. A share of the sentences (`expected`) attends softly, the others
-sample one source position a step and learn by REINFORCE, weighted by `reward`; `entropy` keeps choices open. Without
-soft sentences a net that begins with random choices has nothing to find the right ones by, and learns to do without.
+Hard attention is trained as by Xu et al. (2015). A share of the sentences (`expected`) uses soft attention. The others
+sample one source position per step and learn by REINFORCE, weighted by `reward`; `entropy` rewards uncertain choices.
+Without soft sentences a network that begins with random choices gets no signal for better ones, and learns to do
+without attention.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Seq2seqConfig(Config):
     chooser: str = "softmax"
     reach: Literal["global", "local_m", "local_p"] = "global"
     radius: int = Field(10, gt=0, description="D of local attention")
-    diagonal: bool = Field(False, description="local_p: the window of step t starts out at source position t")
+    diagonal: bool = Field(False, description="local_p: the window of step t starts at source position t")
     input_feeding: bool = Field(True, description="for luong")
     reward: float = Field(0.03, ge=0, description="weight of REINFORCE's loss, for the chooser hard")
     entropy: float = Field(0.002, ge=0, description="weight of the choices' entropy, for the chooser hard")
@@ -122,8 +123,8 @@ class Seq2seq(nn.Module):
     def forward(
         self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], target: Int[Tensor, "B T"]
     ) -> Output:
-        """States before the output layer, and logits of the next token. Hard attention in training: also log p [B,T] of
-        each sampled choice, and a penalty [B,T] for choices that are too sure."""
+        """States before the output layer, and logits of the next token. With hard attention in training also log p
+        [B,T] of each sampled choice, and a penalty [B,T] for choices with low entropy."""
         memory, state = self.encode(source, source_mask)
         chooser = self._training_chooser(len(target), target.device)
         hidden, log_prob, entropy = self._states(target, memory, state, chooser)
@@ -131,7 +132,7 @@ class Seq2seq(nn.Module):
         return Output(hidden, lambda: self.output(hidden), log_prob=log_prob, penalty=penalty)
 
     def _training_chooser(self, batch: int, device: torch.device) -> Sampled | None:
-        """Hard attention in training; None: the model's own chooser."""
+        """The chooser of hard attention in training; None: the model's own chooser."""
         if self.baseline is None or not self.training:
             return None
         return Sampled(torch.rand(batch, device=device) < self.config.expected)
@@ -139,7 +140,7 @@ class Seq2seq(nn.Module):
     def _states(
         self, target: Tensor, memory: Memory, state: RecurrentState, chooser: Sampled | None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """States before the output layer [B,T,D]; of sampled choices also log p and the entropy [B,T]."""
+        """States before the output layer [B,T,D]; for sampled choices also log p and the entropy [B,T]."""
         x = taps.point("decoder.input", self.dropout(self.target_embedding(target)), "prefix")
         if self.config.attention == "luong" and not self.config.input_feeding:
             # Only the recurrent state feeds step t+1, so attention and output run over all steps at once.
@@ -158,7 +159,7 @@ class Seq2seq(nn.Module):
         return out, *((torch.stack(parts, 1) for parts in zip(*chosen, strict=True)) if chosen else (None, None))
 
     def encode(self, source: Tensor, real: Tensor) -> tuple[Memory, RecurrentState]:
-        """The memory, and the decoder's first state from the encoder's last."""
+        """The memory, and the decoder's first state, computed from the encoder's last."""
         lengths = real.sum(1)
         x = taps.point("encoder.input", self.dropout(self.source_embedding(source)), "source")
         states, last = self.encoder(x, lengths=lengths)

@@ -1,18 +1,18 @@
-"""Show, Attend and Tell (Xu et al. 2015): captions by an LSTM that looks at a part of the image for each word.
+"""Show, Attend and Tell (Xu et al. 2015): captions by an LSTM that attends to a part of the image for each word.
 
     e_ti = score(h_{t−1}, a_i),  α_t = softmax(e_t)                   a_i: the encoder's features of cell i, projected
     ẑ_t = β_t Σ_i α_ti a_i,  β_t = σ(f_β h_{t−1})                     soft: all cells, gated by the scalar β
-    ẑ_t = β_t a_{s_t},  s_t ~ α_t                                     hard: one cell, sampled; the best at run time
+    ẑ_t = β_t a_{s_t},  s_t ~ α_t                                     hard: one sampled cell; in evaluation the best
     h_t, c_t = LSTM([E y_{t−1}; ẑ_t], h_{t−1}, c_{t−1})               h_0, c_0 = tanh of the mean feature's projections
     p(y_t) ∝ exp(L_o tanh(E y_{t−1} + L_h h_t + L_z ẑ_t))
 
-    soft   loss = −log p(y) + λ Σ_i (1 − Σ_t α_ti)²                   "doubly stochastic": a look at each cell in all
+    soft   loss = −log p(y) + λ Σ_i (1 − Σ_t α_ti)²                   "doubly stochastic": a total of 1 on each cell
     hard   loss = −log p(y|s) − λ_r (log p(y|s) − b) log p(s) − λ_e H(s)     REINFORCE with the moving mean b
 
 f_β is `gate`, L_o `output`, L_h `from_hidden`, L_z `from_context`, λ `coverage`, λ_r `reward`, λ_e `entropy`.
 
-Where we differ: features are projected to `d_memory` first; the tanh before L_o; the reward of the choice at t is log p
-of its own word, which is less noisy than that of the whole caption. `gate` may be a vector, or none.
+Where we differ: features are first projected to `d_memory`; there is a tanh before L_o; the reward of the choice at t
+is log p of its own word, which is less noisy than that of the whole caption. `gate` may also be a vector, or none.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ShowAttendTellConfig(CaptionerConfig):
 
 @dataclass
 class _Looks:
-    """What attention gave at each step [B,·], for the loss."""
+    """The results of attention at each step [B,·] that the loss needs."""
 
     weights: list[Tensor]
     log_prob: list[Tensor]
@@ -64,7 +64,7 @@ class _Looks:
 
 
 _Pair = tuple[Tensor, Tensor]
-_KEPT = ("keys", "values", "hidden", "cell")  # what is remembered of each image
+_KEPT = ("keys", "values", "hidden", "cell")  # the tensors that are stored for each image
 _LOOKS = taps.Axes("target", "image")
 
 
@@ -102,8 +102,8 @@ class ShowAttendTell(Captioner):
         features: Tensor | None = None,
         target_mask: Bool[Tensor, "B T"] | None = None,
     ) -> Output:
-        """Logits of the word after each of `target`. In training also log p of sampled choices, and the penalty of each
-        caption, over the words where `target_mask` is True."""
+        """Logits of the word after each word of `target`. In training also log p of sampled choices, and the penalty of
+        each caption, over the words where `target_mask` is True."""
         memory, state = self._begin(self.seen(pixel_values, features))
         words = taps.point("decoder.input", self.dropout(self.embedding(target)), "prefix")
         looks, states, contexts = _Looks([], [], []), [], []
@@ -166,7 +166,7 @@ class ShowAttendTell(Captioner):
         looks: _Looks | None = None,
         groups: Groups | None = None,
     ) -> tuple[_Pair, Float[Tensor, "B E"]]:
-        """One step, from y_{t−1} as the decoder prepared it and h_{t−1}: the new state, and ẑ_t."""
+        """One step: from the prepared input y_{t−1} and the state, compute the new state and ẑ_t."""
         query = state[0][:, None, None]
         attended = attend(
             query if groups is None else groups.together(query), *memory, score=PreparedKeys(self.score),
@@ -183,7 +183,7 @@ class ShowAttendTell(Captioner):
         return self.decoder(x, context, *state), context
 
     def _written(self, x: Tensor, hidden: Tensor, context: Tensor) -> Tensor:
-        """What the output layer reads, at one step or at all."""
+        """The input of the output layer, for one step or for all steps."""
         return self.dropout(torch.tanh(x + self.from_hidden(self.dropout(hidden)) + self.from_context(context)))
 
     def _chooser(self, batch: int, device: torch.device) -> Chooser | str:
@@ -194,7 +194,7 @@ class ShowAttendTell(Captioner):
         return Sampled(torch.rand(batch, device=device) < self.config.expected)
 
     def _penalty(self, looks: _Looks, mask: Tensor | None) -> Float[Tensor, " B"] | None:
-        """What the model adds to the loss of each caption."""
+        """The term that the model adds to the loss of each caption."""
         config = self.config
         if self.hard is None and config.coverage:
             weights_BTP = torch.stack(looks.weights, 1)

@@ -1,9 +1,9 @@
-"""Show and Tell (Vinyals et al. 2015): the image is the first input of an LSTM that writes its caption.
+"""Show and Tell (Vinyals et al. 2015): the image is the first input of an LSTM that generates its caption.
 
     x_{−1} = W_i CNN(I)      x_t = W_e y_t,  t = 0 …      h_t = LSTM(x_t, h_{t−1})      p(y_{t+1}) = softmax(W_o h_t)
 
 y_0 is the start token. CNN(I) is the mean of the encoder's grid; W_i is `image`, W_e `embedding`, W_o `output`. The
-image is shown once: as the paper found, an LSTM that sees it at every step overfits.
+image is an input only once: as the paper found, an LSTM that sees it at every step overfits.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ShowTell(Captioner):
         features: Tensor | None = None,
         target_mask: Tensor | None = None,
     ) -> Output:
-        """Logits of the word after each of `target`."""
+        """Logits of the word after each word of `target`."""
         first_B1D = self.dropout(self.image(self.seen(pixel_values, features)))
         words = taps.point("decoder.input", self.dropout(self.embedding(target)), "prefix")
         states, _ = self.decoder(torch.cat([first_B1D, words], 1))

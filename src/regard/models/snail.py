@@ -1,25 +1,26 @@
-"""SNAIL, the simple neural attentive learner (Mishra et al. 2018): a sequence in which past decisions are looked up.
+"""SNAIL, the simple neural attentive learner (Mishra et al. 2018): a sequence model that looks up earlier steps.
 
     x ← [x ; causal attention over x]                 two numbers, (K, V): widths of keys and values
     x ← [x ; gated causal convolutions of x]          one number, D: filters of each of ⌈log₂ T⌉ dilations
     logits_t = W x_t + b                              a 1 × 1 convolution
 
-Convolutions see the last steps at a fixed distance and attention finds any step by its content; each block keeps its
-input (`layers/convolution.py`, `layers/joined_attention.py`). `blocks` lists them, T is `seq_len`.
+Convolutions see earlier steps at fixed distances, and attention finds any earlier step by its content. The output of
+each block contains its input (`layers/convolution.py`, `layers/joined_attention.py`). `blocks` lists the blocks, T is
+`seq_len`.
 
-classes    few-shot classification. A step is [embedding of an image ; its label as one of N numbers, or zeros]. The
-           N·K examples come first and the image to classify last, so T = N·K + 1, and logits_T are those of its class.
-           Embedding: four times {3 × 3 convolution of 64 filters, batch norm, ReLU, 2 × 2 max pool}, then a linear
-           layer to 64 numbers. The paper's blocks, for Omniglot and mini-ImageNet, are (64, 32), 128, (256, 128), 128,
-           (512, 256): `SIZES["few_shot"]`
-policy     reinforcement learning. A step is what is known before an action: state, last action, last reward, whether
-           an episode has just ended. logits_t choose the action; a second linear layer gives `values`, the expected
-           return. The paper's blocks for bandits and MDPs are a linear layer to 32 numbers, then 32, 32, (32, 32):
-           `SIZES["policy"]`
+classes    few-shot classification. A step is [embedding of an image ; its label as a one-hot vector of N, or zeros].
+           The N·K examples come first and the image to classify last, so T = N·K + 1, and logits_T are those of its
+           class. Embedding: four times {3 × 3 convolution of 64 filters, batch norm, ReLU, 2 × 2 max pool}, then a
+           linear layer to 64 numbers. The paper's blocks, for Omniglot and mini-ImageNet, are (64, 32), 128,
+           (256, 128), 128, (512, 256): `SIZES["few_shot"]`
+policy     reinforcement learning. A step holds the information before an action: state, last action, last reward,
+           whether an episode has just ended. logits_t choose the action; a second linear layer gives `values`, the
+           expected return. The paper's blocks for bandits and MDPs are a linear layer to 32 numbers, then 32, 32,
+           (32, 32): `SIZES["policy"]`
 
-Where we differ: dilations begin with 1 (see `layers/convolution.py`). Several images may be asked about with one set of
-examples, which is then read once: they are branches of the last step, and no question sees another. The paper's value
-network is a separate one; here the two heads share the blocks.
+Where we differ: dilations begin with 1 (see `layers/convolution.py`). Several images may be classified with one set of
+examples, which is then read once: the images are branches of the last step and do not see each other. The paper's value
+network is separate; here the two heads share the blocks.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class Snail(nn.Module):
 
     @torch.no_grad()
     def _initialise(self) -> None:
-        """A new policy chooses among all actions alike, and expects nothing: it explores before it has learnt."""
+        """A new policy gives all actions nearly equal probability and expects a return of 0, so that it explores."""
         if self.value is not None:
             self.output.weight.mul_(0.01)
             for part in (self.output.bias, self.value.weight, self.value.bias):
@@ -136,7 +137,7 @@ class Snail(nn.Module):
         return embedded.unflatten(0, images.shape[:2])
 
     def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Tensor | None:
-        """The logits of the last step if these were the last states; None where their width is another."""
+        """The logits of the last step as if these were the last states; None if their width does not fit."""
         return self.output(hidden[:, -1]) if hidden.shape[-1] == self.output.in_features else None
 
     def _first(self, steps_BTD: Tensor) -> Tensor:
@@ -163,7 +164,7 @@ class Snail(nn.Module):
     # One step at a time, for acting
 
     def new_past(self, rows: int, *, steps: int | None = None) -> dict[str, Tensor]:
-        """What `advance` remembers of `rows` episodes: the features of all steps, keys and values of attention."""
+        """The memory of `advance` for `rows` episodes: the features of all steps, and keys and values of attention."""
         steps, empty = steps or self.config.seq_len, self.output.weight.new_empty
         readers = [block for block in self.blocks if isinstance(block, JoinedAttention)]
         memories = {str(number): empty(rows, steps, reader.d_key + reader.d_value)
@@ -171,7 +172,7 @@ class Snail(nn.Module):
         return {"features": empty(rows, steps, self.output.in_features), **memories}
 
     def advance(self, step_BD: Float[Tensor, "B D"], past: dict[str, Tensor], time: int) -> Output:
-        """Logits [B,1,A] and values [B,1] at one step, given those before it; equal to `forward` but for rounding."""
+        """Logits [B,1,A] and values [B,1] at one step, given the steps before it; equal to `forward` up to rounding."""
         features, width, readers = past["features"], self.d_first, 0
         features[:, time, :width] = self._first(step_BD[:, None])[:, 0]
         for block in self.blocks:
@@ -204,7 +205,7 @@ class _Embedding(nn.Module):
         if images_BCHW.shape[1:] != (channels, size, size):
             expected = f"{channels} × {size} × {size}"
             raise ShapeError("the images do not fit the model", got=list(images_BCHW.shape[1:]), expected=expected)
-        # With the channels of a place side by side, the pooling alone takes a tenth of its time on a CPU, and the whole
+        # With the channels of a pixel adjacent in memory, pooling takes a tenth of its time on a CPU, and the whole
         # embedding little more than half (measured, 240 images in bfloat16, forward and backward).
         images_BCHW = images_BCHW.to(memory_format=torch.channels_last)
         embedded: Tensor = self.output(self.units(images_BCHW).flatten(1))

@@ -4,14 +4,14 @@
     decoder    y = E_t(target)·√d + PE     then N × (masked self-attention, cross-attention, feed-forward)
     logits     W y, with W the embedding of the target (tied)
 
-`order="post"` is the paper; `"pre"` needs no warm-up and gets a last norm on each side; `"none"` leaves the
-residual connections out. Any position scheme of the core may replace the sinusoids: those that act on the query, the
-keys or the scores are shared by the layers of one side and leave cross-attention alone. One vocabulary for both sides
-(`share="all"`) is one matrix for both embeddings and the output.
+`order="post"` is the order of the paper; `"pre"` needs no warm-up and has a last norm on each side; `"none"` leaves out
+the residual connections. Any position scheme may replace the sinusoids. Schemes that act on the query, the keys or the
+scores are shared by the layers of one side and do not act in cross-attention. With `share="all"` both sides have one
+vocabulary, and both embeddings and the output are one matrix.
 
-Marian's and Pegasus' folders open as this model (`_marian.py`, `_pegasus.py`): sines before cosines (`halves`), a
-constant added to the logits (`output_bias`). A model with other settings of these two is written as theirs by changing
-its weights (`_equivalents.py`).
+Marian's and Pegasus' folders are read as this model (`_marian.py`, `_pegasus.py`), with all sines before all cosines
+(`halves`) and a bias of the logits (`output_bias`). A model with other settings of these two options is written in
+their format after its weights are changed (`_equivalents.py`).
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ class Transformer(nn.Module):
 
     @staticmethod
     def task_of(config: TransformerConfig) -> str:
-        """What a loaded model is used for."""
+        """The task of a loaded model."""
         return "translation"
 
     @staticmethod
     def longest_of(config: TransformerConfig) -> int | None:
-        """The most tokens that a model with this configuration reads; None: any number."""
+        """The longest input of a model with this configuration, in tokens; None: no limit."""
         return config.max_len if is_bounded(config.position) else None
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -130,7 +130,7 @@ class Transformer(nn.Module):
     def forward(
         self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], target: Int[Tensor, "B T"]
     ) -> Output:
-        """The states before the output layer at each target position, and logits of the token that comes next."""
+        """The states before the output layer at each target position, and logits of the next token."""
         memory, mask = self.encode(source, source_mask), Mask(keys=source_mask)
         prepared = [block.cross.prepare(memory) for block in self._decoder_blocks]
         hidden = self._decode(target, prepared, mask, None)
@@ -150,19 +150,19 @@ class Transformer(nn.Module):
         return cast(Tensor, self.dropout(self.target_position.embed(self.target_embedding(target), positions)))
 
     def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """The logits that a decoder block's output would give if it were the last."""
+        """The logits as if this were the output of the last decoder block."""
         return self.output(self.decoder_norm(hidden))
 
     @property
     def vocab_size(self) -> int:
-        """Of what is written."""
+        """The size of the target vocabulary."""
         return self.config.target_vocab
 
     def new_state(self, *, sources: int, paths: int, capacity: int) -> State:
         return State(sources=sources, paths=paths, capacity=capacity, device=self.target_embedding.weight.device)
 
     def read(self, inputs: Mapping[str, Tensor], state: State, sources_R: Tensor) -> None:
-        """Encode the sources; each decoder layer's keys and values of them are prepared once for the whole decoding."""
+        """Encode the sources, and prepare each decoder layer's keys and values once for all decoding steps."""
         memory = self.encode(inputs["source"], inputs["source_mask"])
         state.put_sources("source_mask", sources_R, inputs["source_mask"], dim=1)
         for index, block in enumerate(self._decoder_blocks):
@@ -232,7 +232,7 @@ class Transformer(nn.Module):
 
     def _decoder_block(self) -> DecoderBlock:
         attention, cross = self._attention("decoder", self.target_position), self._attention("decoder", None)
-        # Each step writes a token of the target, and has read the prefix before it.
+        # Each step generates a token of the target, and has read the prefix before it.
         attention.axes, cross.axes = taps.Axes("target", "prefix"), taps.Axes("target", "source")
         feedforward = self._feedforward(self.config.d_decoder_ff or self.config.d_ff)
         return DecoderBlock(attention, cross, feedforward, self._residual)

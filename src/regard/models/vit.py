@@ -101,7 +101,7 @@ class Vit(nn.Module):
         return Output(hidden, self._classify(hidden), pooled=hidden[:, 0])
 
     def head_logits(self, hidden: Float[Tensor, "B P D"]) -> Float[Tensor, "B C"] | None:
-        """The logits if this block's output were the last; None without a classifier."""
+        """The logits as if this were the output of the last block; None without a classifier."""
         return self._classify(self.norm(hidden)) if self.config.n_labels else None
 
     def _classify(self, hidden: Float[Tensor, "B P D"]) -> Float[Tensor, "B C"]:

@@ -1,18 +1,18 @@
-"""Visual question answering with stacked attention (Yang et al. 2016): a question looks at the cells of an image.
+"""Visual question answering with stacked attention (Yang et al. 2016): a question attends to the cells of an image.
 
     v_i = tanh(W_I f_i + b_I)                                      f_i: the encoder's features of cell i
     u₀ = the question's vector, by an LSTM or a Transformer        (`_question_encoder.py`)
-    p_k = softmax(score(u_{k−1}, v)),  ṽ_k = Σ_i p_ki v_i          k = 1 … `hops`: one look after the other
+    p_k = softmax(score(u_{k−1}, v)),  ṽ_k = Σ_i p_ki v_i          k = 1 … `hops`: one attention step after the other
     u_k = ṽ_k + u_{k−1}
     p(answer) = softmax(W₂ relu(W₁ u_K))
 
-W_I is `cells`, each hop's score one of `scores` (additive: w tanh(W_A v_i + W_Q u), as published). Every look goes
-through the one attention operation, at the site "look". `differential` adds exemplars (`_exemplars.py`), at which the
-model looks with the same weights, at the sites "supporting" and "opposing": "dan" in training only (and when somebody
-watches), "dcn" always.
+W_I is `cells`, and `scores` holds the score of each hop (additive: w tanh(W_A v_i + W_Q u), as published). Every hop is
+a call of `attend` at the site "look". `differential` adds exemplars (`_exemplars.py`), to which the model attends with
+the same weights, at the sites "supporting" and "opposing": "dan" only in training (and under a `watch`), "dcn" always.
 
-Where we differ: a hidden layer before the answers (`d_answer`; 0 is none, as published), since yes and no depend on
-question and image together; the image encoder is any of this folder, by default trained with the rest.
+Where we differ: there is a hidden layer before the answers (`d_answer`; 0 is none, as published), since yes and no
+depend on question and image together; the image encoder is any encoder of this folder, by default trained with the
+rest.
 
 An image may have several questions, [B,N,T]: its cells are computed once for all of them.
 """
@@ -49,7 +49,7 @@ from regard.models._question_encoder import Kind, LstmQuestion, TransformerQuest
 
 class VqaConfig(Config):
     vocab_size: int = Field(gt=0)
-    n_labels: int = Field(gt=1, description="different answers")
+    n_labels: int = Field(gt=1, description="the number of different answers")
     encoder: str = Field("resnet", description="an image encoder of regard/models")
     encoder_options: dict[str, Any] = Field(default_factory=dict, description="its configuration")
     frozen: bool = Field(False, description="the encoder is not trained")
@@ -140,7 +140,7 @@ class Vqa(nn.Module):
         input_ids: Int[Tensor, "B *N T"],
         attention_mask: Bool[Tensor, "B *N T"] | None = None,
     ) -> Output:
-        """Logits of the answers [B,C], or [B,N,C] with N questions an image; `hidden` are the states u₁ … u_K."""
+        """Logits of the answers [B,C], or [B,N,C] with N questions per image; `hidden` are the states u₁ … u_K."""
         mask = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         several = input_ids.dim() == 3
         ids_BNT, mask_BNT = (input_ids, mask) if several else (input_ids.unsqueeze(1), mask.unsqueeze(1))
@@ -176,7 +176,7 @@ class Vqa(nn.Module):
         return torch.tanh(self.cells(self.dropout(features)))
 
     def _asked(self, ids: Int[Tensor, "B N T"], mask: Bool[Tensor, "B N T"]) -> Float[Tensor, "B N D"]:
-        """The vector of each question. In training, each different question of a batch is read once."""
+        """The vector of each question. In training, each distinct question of a batch is read once."""
         rows, real, place = ids.flatten(0, 1), mask.flatten(0, 1), None
         if self.training:
             rows, place = torch.unique(rows.masked_fill(~real, -1), dim=0, return_inverse=True)
@@ -185,7 +185,7 @@ class Vqa(nn.Module):
         return (asked if place is None else asked[place]).unflatten(0, ids.shape[:2])
 
     def _look(self, asked: Float[Tensor, "B N D"], cells: Float[Tensor, "B P D"], site: str, keys: str) -> Looked:
-        """One look after the other; the queries are the image's questions."""
+        """Run all hops of attention; the queries are the image's questions."""
         state, states = asked, []
         for score in self.scores:
             attended = attend(
@@ -221,7 +221,7 @@ class Vqa(nn.Module):
         return seen, questions.flatten(0, 1), *nearest_and_farthest(keys, known, bank.usable)
 
     def _beside(self, asked: Float[Tensor, "B N D"], cells: Float[Tensor, "B P D"]) -> _Pair:
-        """What looks at the supporting and at the opposing exemplar of each question give [B,N,…]."""
+        """The results of attention to the supporting and to the opposing exemplar of each question [B,N,…]."""
         seen, questions, *numbers = self._chosen(asked, cells)
         each, (batch, rows) = questions.shape[0] // seen.shape[0], asked.shape[:2]
         pair = []
@@ -229,7 +229,7 @@ class Vqa(nn.Module):
             if not self.training:
                 looked = self._look(questions[chosen].unsqueeze(1), seen[chosen // each], side, side)
                 parts = looked.states[:, 0], looked.map[:, 0], looked.context[:, 0]
-            else:  # many questions have the same exemplar: each is looked at once
+            else:  # many questions have the same exemplar: attention to each exemplar is computed once
                 used, place = torch.unique(chosen, return_inverse=True)
                 with taps.unseen():
                     looked = self._look(questions[used].unsqueeze(1), seen[used // each], side, side)

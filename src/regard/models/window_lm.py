@@ -1,10 +1,10 @@
-"""The neural language model over a fixed window (Bengio et al. 2003): the last n-1 words' vectors, side by side.
+"""The neural language model over a fixed window (Bengio et al. 2003): the concatenated vectors of the last n-1 words.
 
     x = (C[w_{t-1}], …, C[w_{t-n+1}])          y = b + U tanh(d + H x)  [ + W x  with `direct` ]          p = softmax(y)
 
-C is `embedding`, H and d are `net`, (U, W) and b are `output`, n-1 is `window`. Before the beginning stands <s>. More
-than one width in `hidden` makes it deeper. Where we differ: dropout, which the paper did not have, and Adam in place
-of plain stochastic gradients.
+C is `embedding`, H and d are `net`, (U, W) and b are `output`, n-1 is `window`. The window is filled with <s> before
+the beginning. More than one width in `hidden` makes the network deeper. Where we differ: the model has dropout, which
+the paper did not use, and is trained with Adam in place of plain stochastic gradient descent.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class WindowLmConfig(Config):
     activation: str = "tanh"
     direct: bool = Field(False, description="direct connections from the vectors to the output")
     dropout: float = Field(0.0, ge=0, lt=1, description="of the vectors and of hidden layers")
-    bos: int = Field(2, ge=0, description="the token that stands before the beginning")
+    bos: int = Field(2, ge=0, description="the token that fills the window before the beginning")
     max_len: int = Field(512, gt=0)
     head: Literal["tokens"] = "tokens"
 
 
-# The two networks of the paper's table for the Brown corpus and AP news with direct connections or without.
+# Two networks of the paper's tables: for the Brown corpus, and for AP news with direct connections.
 SIZES: dict[str, dict[str, Any]] = {
     "brown": {"window": 4, "d_embedding": 30, "hidden": (100,)},
     "ap_news": {"window": 5, "d_embedding": 100, "hidden": (60,), "direct": True},
@@ -76,7 +76,7 @@ class WindowLm(Unconditional):
         return Output(hidden, lambda: self.output(hidden))
 
     def head_logits(self, hidden: Float[Tensor, "B T D"]) -> Tensor | None:
-        """The logits if this layer were the last; None where its width is another."""
+        """The logits as if this layer were the last; None if its width does not fit."""
         return self.output(hidden) if hidden.shape[-1] == self.output.in_features else None
 
     def step(
@@ -93,7 +93,7 @@ class WindowLm(Unconditional):
         return logits
 
     def _states(self, before: Tensor, ids: Tensor) -> Tensor:
-        """What the output layer reads after each of `ids` [B,T,D]; `before` are the window-1 words before them."""
+        """The input of the output layer after each of `ids` [B,T,D]; `before` are the window-1 words before them."""
         vectors = taps.point("decoder.input", self.embedding(ids))
         beside_BTDW = torch.cat([self.embedding(before), vectors], 1).unfold(1, self.config.window, 1)
         x = self.dropout(beside_BTDW.flip(-1).transpose(2, 3).flatten(2))

@@ -1,18 +1,19 @@
 """word2vec (Mikolov et al. 2013a, b): a word's vector predicts the words around it, or is predicted from them.
 
 skip-gram    each word o in a window predicts the centre c:       minimise −log σ(uᶜ·vᵒ) − Σₖ log σ(−uᵏ·vᵒ)
-CBOW         the mean h of the window's vectors predicts it:      minimise −log σ(uᶜ·h) − Σₖ log σ(−uᵏ·h)
+CBOW         the mean h of the window's vectors predicts c:       minimise −log σ(uᶜ·h) − Σₖ log σ(−uᵏ·h)
 
-v → `embedding.weight` [V,D], the vectors that are used; u → `context.weight` [V,D]. The k = 1 … `negative` noise words
-are drawn in proportion to count^`noise_power`. A frequent word is left out at random (`sample`), before windows are
-formed. The window has 1 … `window` words a side, drawn anew for each centre, so near words count more. The learning
-rate falls from `training.lr` in a line to nothing over all epochs.
+v → `embedding.weight` [V,D], the final vectors; u → `context.weight` [V,D]. The k = 1 … `negative` noise words are
+drawn in proportion to count^`noise_power`. Frequent words are left out at random (`sample`) before windows are formed.
+The window has 1 … `window` words per side, drawn again for each centre, so near words count more. The learning rate
+falls linearly from `training.lr` to almost 0 over all epochs.
 
-Where we differ from the published code: skip-gram predicts the centre from its neighbours (the pairs are the same; so
-does gensim), the sigmoid is exact and not read from a table, and all noise words of a prediction are scored before any
-is moved. In CBOW every vector of the window gets the whole step and not its share, as in the published code.
+Where we differ from the published code: skip-gram predicts the centre from its neighbours (the pairs are the same;
+gensim does this too), the sigmoid is exact and not read from a table, and all noise words of a prediction are scored
+before any vector is changed. In CBOW every vector of the window gets the whole step, not a share of it, as in the
+published code.
 
-`fit` trains it, in C with all threads (see `_word_loops.py`). With one thread a run gives the same bits each time.
+`fit` trains the model, in C with all threads (see `_word_loops.py`). With one thread, runs are bit-identical.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Word2vecConfig(Config):
     architecture: Literal["skip_gram", "cbow"] = "skip_gram"
     window: int = Field(5, gt=0, le=1000, description="words on each side at most")
     negative: int = Field(5, gt=0, le=60, description="noise words for each prediction")
-    sample: float = Field(1e-3, ge=0, description="words of a larger share of the text are thinned out; 0: none")
+    sample: float = Field(1e-3, ge=0, description="words above this share of the text are left out at random; 0: none")
     noise_power: float = 0.75
     trained: bool = Field(True, description="False: only the vectors are known, as in a file of another program")
 
@@ -70,7 +71,7 @@ class Word2vec(nn.Module):
         return vectors
 
     def vectors(self) -> Tensor:
-        """The vector of every token [V,D]; those of special tokens are zero unless a file had them."""
+        """The vector of every token [V,D]. Vectors of special tokens are zero unless a file contained them."""
         return self.embedding.weight.detach()
 
     def fit(self, batches: Iterable[Batch], epoch: FitEpoch) -> Mapping[str, float]:

@@ -1,15 +1,15 @@
 """Faster ways to run a model on a CPU, with the same results.
 
-    prepared = prepare(model, "float32")     # in the model's place: a Decodable, or an encoder to be called
+    prepared = prepare(model, "float32")     # replaces the model: a Decodable, or an encoder to be called
 
     plain     the model as it is: the reference
     float32   packed weights and compiled kernels; the same tokens (docs/decisions/runtime.md)
-    bfloat16  weights and activations with 8 significant bits, half of the memory to read; for CPUs that have such
+    bfloat16  weights and activations with 8 significant bits, half of the memory to read; for CPUs with bfloat16
               products (AVX-512 BF16)
     int8      weights and activations as 8-bit integers, a quarter of the memory to read
-    auto      float32 where the kernels are there or the work is worth compiling them, else plain
+    auto      float32 if the kernels are compiled or the work is worth compiling them, otherwise plain
 
-What cannot be prepared runs as `plain`; `Choice.reason` says why.
+A model that cannot be prepared runs as `plain`; `Choice.reason` says why.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["ENGINES", "Choice", "Engine", "choose", "prepare"]
 
 @dataclass(frozen=True)
 class Choice:
-    """What runs, and why it is not what was asked for, where it is not."""
+    """The model that runs, its engine, and the reason if the engine is not the requested one."""
 
     model: Any
     engine: str
@@ -66,8 +66,8 @@ def choose(model: Any, engine: str = "auto", *, patient: bool = True) -> Choice:
 
 
 def prepare(model: Any, engine: str = "auto") -> Any:
-    """What runs the model with an engine, or the model itself where that cannot be.
+    """Return the model prepared for an engine, or the model itself if it cannot be prepared.
 
-    For a model that generates, this is a `Decodable`; an encoder is called as the model is.
+    For a model that generates, the result is a `Decodable`. A prepared encoder is called like the model.
     """
     return choose(model, engine).model

@@ -1,10 +1,10 @@
-"""What this machine can do at most: how fast memory is read, and how fast products are computed.
+"""The limits of the machine: how fast memory is read, and how fast products are computed.
 
 A step of generation reads every weight once and multiplies it with every row:
 
     seconds of a step ≥ max(bytes of weights / read rate, 2 · weights · rows / product rate)
 
-Each rate is the best of several ways and repeats, since anything else on the machine can only make it smaller.
+Each rate is the best of several methods and repeats, since other work on the machine can only lower it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8
 
 @dataclass(frozen=True)
 class Rate:
-    """A measured rate in units of 10⁹ a second, and what reached it."""
+    """A measured rate in units of 10⁹ per second, and the method that reached it."""
 
     giga: float
     by: str
@@ -41,9 +41,9 @@ class Limits:
     read: Rate
     float32: Rate
     bfloat16: Rate | None
-    """None where there are no compiled kernels, or where the CPU has no such products."""
+    """None if there are no compiled kernels, or if the CPU has no bfloat16 products."""
     int8: Rate | None
-    """None where there are no compiled kernels."""
+    """None if there are no compiled kernels."""
 
     def best(self, other: Limits) -> Limits:
         """The larger of each rate."""
@@ -56,7 +56,7 @@ class Limits:
 
 
 def measure_limits() -> Limits:
-    """The rates of this machine, with the number of threads that torch has."""
+    """The rates of the machine, with torch's number of threads."""
     native = kernels()
     numbers_NK = torch.rand(_READ)
     row_1K = torch.rand(1, _READ[1])

@@ -1,4 +1,4 @@
-"""Models that give what another model gives, faster: its blocks run on packed weights."""
+"""Prepared models: they give the same results as the original model, but run its blocks on packed weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from regard.runtime.stack import Block, Pack, Spread, why_not
 
 
 def cannot(model: Any) -> str | None:
-    """What keeps a model from being prepared; None: nothing does."""
+    """The reason why a model cannot be prepared; None if it can."""
     blocks = [*getattr(model, "decoder", []), *getattr(model, "encoder", [])] if _is_stack(model) else []
     if not blocks:
         return f"{type(model).__name__} is not made of Transformer blocks"
@@ -33,13 +33,13 @@ def cannot(model: Any) -> str | None:
 
 
 def _is_stack(model: Any) -> bool:
-    """Whether its encoder and its decoder, those that it has, are lists of blocks."""
+    """Whether the model's encoder and decoder, if it has them, are lists of blocks."""
     sides = [getattr(model, side) for side in ("encoder", "decoder") if hasattr(model, side)]
     return all(isinstance(side, torch.nn.ModuleList) for side in sides)
 
 
 class PreparedEncoder:
-    """An encoder such as BERT or ViT: called like the model, whose parts around the blocks stay as they are."""
+    """An encoder such as BERT or ViT. It is called like the model; the parts around the blocks are unchanged."""
 
     def __init__(self, model: Any, pack: Pack, kernels: Kernels) -> None:
         self.model = model
@@ -55,7 +55,7 @@ class PreparedEncoder:
 
 
 class _Stack(torch.nn.Module):
-    """All blocks of an encoder, in the place of the first."""
+    """All blocks of an encoder as one block."""
 
     def __init__(self, blocks: Iterable[Any], pack: Pack, kernels: Kernels) -> None:
         super().__init__()
@@ -70,12 +70,12 @@ def _packed(blocks: Iterable[Any], pack: Pack, kernels: Kernels) -> list[Block]:
     result = []
     for block in blocks:
         result.append(Block(block, pack))
-        release(block.parameters(), kernels)  # one by one, so that only one block is ever held twice
+        release(block.parameters(), kernels)  # block by block, so that only one block is ever in memory twice
     return result
 
 
 def run_blocks(blocks: Iterable[Block], x_BTD: Tensor, mask: Mask | None, positions: Tensor) -> Tensor:
-    """Whole sequences through a stack; what is padding comes out as zeros."""
+    """Run whole sequences through a stack of blocks; the outputs of padding are zeros."""
     batch, length, _ = x_BTD.shape
     spread = Spread(batch, length, None if mask is None else mask.keys)
     x_MD = spread.back(x_BTD.flatten(0, 1))
@@ -85,7 +85,7 @@ def run_blocks(blocks: Iterable[Block], x_BTD: Tensor, mask: Mask | None, positi
 
 
 class Prepared:
-    """A `Decodable`. Steps that somebody watches, and given beginnings of translations, run on the model itself."""
+    """A `Decodable`. Steps under a `taps.watch`, and forced prefixes of translations, run on the model itself."""
 
     def __init__(self, model: Any, pack: Pack, kernels: Kernels) -> None:
         self.model = model
@@ -101,7 +101,7 @@ class Prepared:
         self._step = Program(self._blocks, self._norm, self._output, kernels)
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
-        """Whole texts, as the model reads them."""
+        """Run the model itself on whole texts."""
         return self.model(*inputs, **named)
 
     @property
@@ -128,11 +128,11 @@ class Prepared:
                 state.put_sources(f"{index}.cross.{name}", sources_R, part, dim=2)
 
     def selects(self, tokens_NT: Tensor) -> bool:
-        """Whether a step with these tokens can have an output layer for some tokens only."""
+        """Whether a step with these tokens can use an output layer for only some tokens of the vocabulary."""
         return tokens_NT.shape[1] == 1 and not self._plain()
 
     def output_of(self, tokens_C: Tensor) -> Product:
-        """The output layer for some tokens."""
+        """The output layer for some tokens of the vocabulary."""
         bias = getattr(self.model.output, "bias", None)
         with torch.inference_mode():
             return self._pack(self.model.output.weight[tokens_C], None if bias is None else bias[tokens_C])
@@ -145,7 +145,7 @@ class Prepared:
         state: State,
         output: Product | None = None,
     ) -> Tensor:
-        """With another `output` layer, its logits."""
+        """As `Decodable.step`. If `output` is given, it replaces the output layer."""
         several = tokens_NT.shape[1] > 1
         if self._plain() or (several and self._encoder):
             logits: Tensor = self.model.step(tokens_NT, counts_N, paths_N, state)
@@ -170,7 +170,7 @@ class Prepared:
         return self._output(self._norm(x_NTD).flatten(0, 1)).unflatten(0, tokens_NT.shape)
 
     def _read_tokens(self, rows: Rows, tokens_NT: Tensor) -> Tensor:
-        """Several tokens of each path through the blocks [N,T,D]."""
+        """Run several tokens of each path through the blocks; return their states [N,T,D]."""
         positions, mask = step_positions(rows, reach=self._reach)
         x_MD = self.model.embed(tokens_NT, positions).flatten(0, 1)
         for index, block in enumerate(self._blocks):
@@ -179,5 +179,5 @@ class Prepared:
         return x_MD.view(*tokens_NT.shape, -1)
 
     def _plain(self) -> bool:
-        """Whether the model itself must run: somebody watches, or it drops out."""
+        """Whether the model itself must run: under a watch, or in training mode."""
         return taps.watched() or bool(self.model.training)

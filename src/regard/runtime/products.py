@@ -1,9 +1,9 @@
-"""Products with weights that were packed beforehand: y = x Wᵀ + b (+ residual), for x [M,K] in float32.
+"""Products with packed weights: y = x Wᵀ + b (+ residual), for x [M,K] in float32.
 
-float32   W as it is, in panels that the kernel reads front to back
+float32   W unchanged, in panels that the kernel reads front to back
 bfloat16  W and x rounded to 8 significant bits, sums in float32
-int8      W as integers with a scale for each output; x becomes integers row by row, so that a row's result does
-          not depend on its neighbours
+int8      W as integers with a scale for each output; x becomes integers with a scale for each row, so that a row's
+          result does not depend on other rows
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _ALIGNED = 64  # bytes
 
 class Product(Protocol):
     form: int
-    """Its number in kernels.c."""
+    """The number of this kind of product in kernels.c."""
     n: int
     k: int
     room: int
-    """Bytes that it needs to work in, for each row of x."""
+    """The bytes of working memory that it needs for each row of x."""
 
     @property
     def places(self) -> Sequence[int | None]:
-        """Addresses: of the packed weights, their scales and offsets, the bias."""
+        """The addresses of the packed weights, their scales, their offsets, and the bias."""
         ...
 
     def __call__(self, x_MK: Tensor, residual_MN: Tensor | None = None) -> Tensor:
@@ -102,7 +102,7 @@ class PackedInt8:
         y_MN, room = x_MK.new_empty(m, self.n), x_MK.new_empty(m * (self._width // 4 + 1))
         residual = None if residual_MN is None else residual_MN.data_ptr()
         *packed, bias = self.places
-        # The row's scales stand behind its integers: four bytes each.
+        # The scales of all rows follow the integers: four bytes each.
         q = room.data_ptr()
         self._run(x_MK.data_ptr(), m, self.k, *packed, self.n, bias, residual, y_MN.data_ptr(), q, q + m * self._width)
         return y_MN

@@ -1,13 +1,14 @@
 """A step of a model as one call: the list of operations that `native/kernels.c` runs for one new token of each path.
 
-The list is made once. A step sets what changes from step to step (where the state's keys and values lie, how long each
-path is) and calls the compiled loop, so that a step costs what its products and its attention cost, not what it takes
-to name them one by one. All operations work on some buffers with a row for each path:
+The list is made once. A step only updates the values that change (the addresses of the state's keys and values, the
+lengths of the paths) and calls the compiled loop, so that its cost is that of its products and its attention, without
+Python calls for each operation. All operations work on buffers with a row for each path:
 
-    x        what goes from block to block; a residual is added by the product before it
-    normed   what a sub-layer reads
-    wide     query, keys and values, or the feed-forward layer; gated: half of that
-    context  what attention gives
+    x        the input and output of blocks; a product adds the residual to its result
+    normed   the input of a sub-layer
+    wide     query, keys and values, or the hidden layer of the feed-forward network
+    gated    the gated hidden layer, half as wide
+    context  the result of attention
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Program:
         sources_N: Tensor | None,
         output: Product,
     ) -> Tensor:
-        """Logits [N,V] after one new token of each path, whose vector is x, by this output layer."""
+        """Logits [N,V] of this output layer after one new token of each path; x are the vectors of the new tokens."""
         self._make_room(len(x_ND), rows, sources_N)
         self._x[: len(x_ND)] = x_ND
         last_N = rows.starts_N + 1
@@ -68,7 +69,7 @@ class Program:
             allowed = rows.source_room("source_mask")
             last_source_N = torch.full_like(sources_N, allowed.shape[1])
             self._set_sources(rows, sources_N, last_source_N, allowed)
-        # The operations know these tensors by their addresses only: they live in this function until it is done.
+        # The operations hold only the addresses of these tensors, so this function keeps the tensors alive.
         turns = {rotary: rotary.turns(positions, torch.float32).contiguous() for rotary, _ in self._turns}
         for rotary, operation in self._turns:
             angles = turns[rotary]
@@ -90,7 +91,7 @@ class Program:
             attention.allowed, attention.allowed_row = allowed.data_ptr(), allowed.stride(0)
 
     def _make_room(self, n_rows: int, rows: Rows, sources_N: Tensor | None) -> None:
-        """Buffers for this many rows and keys; the operations are made again where they are too small."""
+        """Make buffers for this many rows and keys, and the operations on them, unless the present ones are enough."""
         longest = rows.n_keys if sources_N is None else max(rows.n_keys, rows.source_room("source_mask").shape[1])
         if n_rows <= self._rows and longest <= self._longest:
             return
@@ -112,7 +113,7 @@ class Program:
         self._place(made)
 
     def _place(self, made: Sequence[Operation]) -> None:
-        """Which operations of the finished list change from step to step: an array holds copies."""
+        """Replace the operations that change from step to step by their copies in the ctypes array."""
         copies = dict(zip(map(id, made), self._operations, strict=True))
         self._self, self._cross = ([copies[id(o)] for o in part] for part in (self._self, self._cross))
         self._turns = [(rotary, copies[id(o)]) for rotary, o in self._turns]
@@ -123,7 +124,7 @@ class Program:
             return [*norm, *sublayer] if block.first else [*sublayer, *norm]
 
         def read(number: int) -> Tensor:
-            """What a sub-layer reads: x itself unless a norm comes before."""
+            """The input of a sub-layer: x itself unless a norm comes before it."""
             return self._normed if block.first and not isinstance(block.norms[number], nn.Identity) else self._x
 
         made = around(0, self._attend(block.attention, read(0), self._self))

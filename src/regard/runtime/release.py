@@ -1,7 +1,7 @@
-"""Give back the memory of weights that were packed: a copy takes their place, and they are rarely read again.
+"""Frees the memory of weights that have been packed: the packed copy replaces them, and they are rarely read again.
 
-Weights that were mapped from a file are dropped and read again from the file when something needs them (a watched call,
-an embedding). Weights that are nowhere else stay.
+Weights that are mapped from a file are dropped, and read again from the file when they are needed (by a watched call or
+an embedding). Weights that are not mapped from a file stay in memory.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def release(weights: Iterable[Tensor], kernels: Kernels) -> None:
         start = weight.data_ptr()
         if any(first <= start < last for first, last in regions):
             kernels.let_go(start, weight.nbytes)
-    kernels.trim()  # packing leaves copies behind that were freed
+    kernels.trim()  # return the freed copies that packing leaves behind to the system
 
 
 def _file_regions() -> list[tuple[int, int]]:
-    """The addresses at which files are mapped; none where the system does not tell."""
+    """The address ranges at which files are mapped; empty if the system does not list them."""
     try:
         lines = _MAPS.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

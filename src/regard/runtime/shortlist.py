@@ -1,11 +1,11 @@
-"""A lexical shortlist: a translation is made of tokens that translate its source's tokens, and of frequent ones.
+"""A lexical shortlist: a translation consists of likely translations of its source tokens, and of frequent tokens.
 
     y = W[list] x + b[list]        list = frequent ∪ ⋃ translations of each source token
 
-The output layer is the largest product of a small model, and most of the vocabulary cannot come up for a given source
+The output layer is the largest product of a small model, and most of the vocabulary is improbable for a given source
 (Schwenk et al. 2007; Jean et al. 2015). Each path chooses from the list of its own source, so its output does not
-depend on the others; the product is taken for the union of the lists of all live sources. A token outside of the list
-cannot be chosen: results may differ from those of the whole vocabulary.
+depend on other sources; the product is computed for the union of the lists of all live sources. A token outside the
+list cannot be chosen, so results may differ from those with the whole vocabulary.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _NAME = "shortlist"
 @dataclass(frozen=True)
 class Shortlist:
     best_SC: Tensor
-    """Target tokens for each source token, −1 where there are fewer."""
+    """Target tokens for each source token, padded with −1."""
     frequent_F: Tensor
-    """Tokens that may come in any translation, special tokens among them."""
+    """Tokens that are allowed in any translation, special tokens included."""
 
     def allowed(self, source_RS: Tensor, mask_RS: Tensor, n_target: int) -> Tensor:
-        """Which tokens may come for each source [R,V]."""
+        """The tokens that are allowed for each source, as a mask [R,V]."""
         allowed_RV = torch.zeros(len(source_RS), n_target + 1, dtype=torch.bool)
         tokens_RSC = self.best_SC[source_RS].masked_fill(~mask_RS[..., None], -1)
         allowed_RV.scatter_(1, tokens_RSC.flatten(1).where(tokens_RSC.flatten(1) >= 0, n_target), True)
@@ -42,7 +42,8 @@ class Shortlist:
 
 
 class Shortlisted:
-    """A `Decodable`. Only a prepared model becomes faster; any other chooses from the same tokens at its usual cost."""
+    """A `Decodable`. Only a prepared model becomes faster; any other model gets the same restriction at its usual
+    cost."""
 
     def __init__(self, model: Any, shortlist: Shortlist) -> None:
         self.model, self._shortlist = model, shortlist
@@ -77,11 +78,11 @@ class Shortlisted:
         return whole_NV.index_copy_(1, listed_C, logits_NC)
 
     def _selected(self, allowed_PV: Tensor, sources_N: Tensor) -> tuple[Tensor, Product]:
-        """The union of the lists of these sources, and the output layer for it; kept until other sources come."""
+        """The union of the lists of these sources, and the output layer for it; both are kept until a new source."""
         live = set(sources_N.tolist())
         if self._latest is not None:
             reads, before, listed_C, product = self._latest
-            # Sources that have ended leave a list that is longer than needed; a new one is made when others come.
+            # When sources end, the list is longer than needed; a new list is made when new sources are read.
             if reads == self._reads and live <= before:
                 return listed_C, product
         listed_C = allowed_PV[sorted(live)].any(0).nonzero()[:, 0]

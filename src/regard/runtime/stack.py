@@ -1,8 +1,8 @@
-"""Blocks with packed products: what a step costs is the products and the attention, and little else.
+"""Blocks with packed products: a step costs little more than its products and its attention.
 
-A block of `layers.block` is taken apart into its weights once. Query, key and value become one product; a residual is
-added by the product before it; rows are flat [N,D]. A step (one new token of each path) is a `Program`; whole
-sequences and prompts go through the methods here and take `attend`, as the model does.
+The weights of a block of `layers.block` are packed once. Query, key and value become one product; a product adds the
+residual to its result; rows are flat [N,D]. A step (one new token of each path) is a `Program`; whole sequences and
+prompts go through the methods here, which call `attend` as the model does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Pack = Callable[[Tensor, Tensor | None], Product]
 
 
 def why_not(block: nn.Module) -> str | None:
-    """What keeps a block from being prepared; None: nothing does."""
+    """The reason why a block cannot be prepared; None if it can."""
     if not isinstance(block, EncoderBlock | DecoderBlock) or not isinstance(block.feedforward, FeedForward):
         return f"a block of the kind {type(block).__name__}"
     residuals = [part for part in block.children() if isinstance(part, Residual)]
@@ -44,7 +44,7 @@ def why_not(block: nn.Module) -> str | None:
 
 
 class Spread:
-    """Rows of sequences [B,T], of which only the real tokens are kept [M]: products then do no work for padding."""
+    """Keeps only the real tokens [M] of sequences [B,T], so that products do no work for padding."""
 
     def __init__(self, n_rows: int, length: int, real_BT: Tensor | None) -> None:
         self.n_rows, self._length, self._places_M = n_rows, length, None
@@ -56,14 +56,14 @@ class Spread:
         return x if self._places_M is None else x.index_select(0, self._places_M)
 
     def out(self, x_MD: Tensor) -> Tensor:
-        """[M,D] → [B·T,D], with zeros in place of padding"""
+        """[M,D] → [B·T,D], with zeros at padding"""
         if self._places_M is None:
             return x_MD
         return x_MD.new_zeros(self.n_rows * self._length, x_MD.shape[1]).index_copy_(0, self._places_M, x_MD)
 
 
 class Heads:
-    """The weights of a `MultiHead`. `memory` says whether its keys and values come from elsewhere."""
+    """The packed weights of a `MultiHead`. With `memory`, keys and values come from a memory (cross-attention)."""
 
     def __init__(self, heads: MultiHead, pack: Pack, *, memory: bool = False) -> None:
         self._score, self.position = heads.score, heads.position
@@ -78,7 +78,7 @@ class Heads:
         self.scale = form[2]
 
     def prepare(self, memory_MD: Tensor, rows: int) -> list[Tensor]:
-        """Keys and values [R,G,S,E] of a memory, which comes flat."""
+        """Keys and values [R,G,S,E] of a memory, which is given flat [R·S,D]."""
         assert self._memory is not None
         both = self._memory(memory_MD).view(rows, -1, 2 * self.n_kv, self.width).transpose(1, 2)
         return list(both.split(self.n_kv, 1))
@@ -105,7 +105,7 @@ class Heads:
 
 
 class Block:
-    """An `EncoderBlock` or `DecoderBlock`."""
+    """An `EncoderBlock` or `DecoderBlock` with packed weights."""
 
     def __init__(self, block: EncoderBlock | DecoderBlock, pack: Pack) -> None:
         self.attention = Heads(block.self, pack)
@@ -119,12 +119,12 @@ class Block:
         self.wide, self.narrow = pack(*_joined(wide)), pack(feedforward.down.weight, feedforward.down.bias)
 
     def whole(self, x_MD: Tensor, spread: Spread, mask: Mask | None, positions: Tensor) -> Tensor:
-        """The block over whole sequences, flat [M,D]."""
+        """Run the block on whole sequences, flat [M,D]."""
         x_MD = self._around(0, x_MD, lambda x, residual: self.attention.whole(x, residual, spread, mask, positions))
         return self._around(-1, x_MD, self._feed)
 
     def prompt(self, x_MD: Tensor, rows: Rows, name: int, mask: Mask, positions: Tensor) -> Tensor:
-        """The block for several new tokens of each path, flat [N·T,D]; for blocks without cross-attention."""
+        """Run the block on several new tokens of each path, flat [N·T,D]; for blocks without cross-attention."""
         own = rows.sub(f"{name}.self")
         x_MD = self._around(0, x_MD, lambda x, residual: self.attention.prompt(x, residual, own, mask, positions))
         return self._around(-1, x_MD, self._feed)
@@ -133,7 +133,7 @@ class Block:
         return [self.attention] if self.cross is None else [self.attention, self.cross]
 
     def products(self) -> list[Product]:
-        """All that a step needs."""
+        """All products of a step."""
         return [*(part for heads in self.heads() for part in (heads.input, heads.output)), self.wide, self.narrow]
 
     def _around(self, number: int, x_MD: Tensor, sublayer: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
@@ -151,7 +151,7 @@ class Block:
 
 
 def _joined(parts: list[nn.Linear]) -> tuple[Tensor, Tensor | None]:
-    """Several products of one input as one."""
+    """The weights and biases of several layers with the same input, joined for one product."""
     if len(parts) == 1:
         return parts[0].weight, parts[0].bias
     weights: list[Tensor] = [part.weight for part in parts]

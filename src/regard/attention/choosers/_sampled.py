@@ -1,9 +1,10 @@
-"""Hard attention as Xu et al. (2015) train it: some rows look at one sampled key, the others at all, softly.
+"""Hard attention as Xu et al. (2015) train it: some rows attend to one sampled key, the others to all keys (soft).
 
     row b:  s ~ α, or with `expected` the expectation α itself;  H = −Σ α log α
 
-With probability ½ an image gets its expected attention, which lowers the variance of the estimated gradient. A chooser
-is made for each forward pass, since it holds which rows are which; `entropy` [B,H,Q] is that of its last call.
+With probability ½ an image gets its expected attention, which lowers the variance of the estimated gradient. A new
+chooser is made for each forward pass, since it stores which rows get their expectation. `entropy` [B,H,Q] is the
+entropy of its last call.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch import Tensor
 from regard.attention.choosers.hard import Hard
 
 _LOWEST = -80.0
-"""Below it, exp is 0 in float32: a key without a share adds nothing to the entropy, and no NaN to its gradient."""
+"""Logarithms are clamped here: a key with weight 0 then adds nothing to the entropy, and no NaN to its gradient."""
 
 
 class Sampled:

@@ -1,7 +1,7 @@
 """Hard attention (Xu et al. 2015): attend to a single key.
 
-In training one key is sampled from softmax(scores); in evaluation the best is taken. Sampling has no gradient to the
-scores, so they learn by REINFORCE:
+In training one key is sampled from softmax(scores); in evaluation the key with the highest score is taken. Sampling
+passes no gradient to the scores, so they learn by REINFORCE:
 
     loss = −(reward − b) · log p(chosen),      b ← decay · b + (1 − decay) · reward
 

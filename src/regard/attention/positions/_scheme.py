@@ -37,7 +37,7 @@ class Position(nn.Module):
 
 
 def check_length(positions: Tensor, max_len: int, kind: str) -> None:
-    """Refuse positions from `max_len` on; `kind` names the scheme."""
+    """Refuse positions of `max_len` or more; `kind` names the scheme in the error."""
     last = int(positions.max()) if positions.numel() else -1
     if last >= max_len:
         raise LengthError(
@@ -49,5 +49,5 @@ def check_length(positions: Tensor, max_len: int, kind: str) -> None:
 
 
 def direction(d_model: int) -> Tensor:
-    """A vector to start from whose numbers are as large as those of learned positions."""
+    """A random initial vector on the scale of learned positions (standard deviation 0.02)."""
     return torch.randn(d_model) * 0.02

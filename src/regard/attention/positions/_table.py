@@ -11,7 +11,7 @@ from regard.core.devices import HOST
 
 
 class GrowingTable:
-    """`rows(positions)` returns what `make(positions)` computes; computed rows are kept."""
+    """`rows(positions)` returns the rows that `make(positions)` computes. Computed rows are kept."""
 
     def __init__(self, make: Callable[[Tensor], Tensor]) -> None:
         self._make = make

@@ -1,8 +1,8 @@
-"""ALiBi (Press et al. 2022), acting on the scores: −m_h · |distance|, a fixed slope per head, nothing trained.
+"""ALiBi (Press et al. 2022), acting on the scores: −m_h · |distance| with a fixed slope m_h per head and no parameters.
 
-Slopes are 2^(−8·h/H) for h = 1…H where H is a power of two. Otherwise they are the slopes of the next lower power,
-followed by every second slope of twice that power, as in the authors' code. It extrapolates: more keys in a longer
-input have little weight.
+Slopes are 2^(−8·h/H) for h = 1…H if H is a power of two. Otherwise they are the slopes of the next lower power,
+followed by every second slope of twice that power, as in the authors' code. The scheme extrapolates: the additional
+keys of a longer input get little weight.
 """
 
 from __future__ import annotations

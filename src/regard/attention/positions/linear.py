@@ -1,11 +1,11 @@
-"""Linear positions: the number of the time-step, times a learned vector, added to the embedding.
+"""Linear positions: the time-step times a learned vector, added to the embedding.
 
     PE(p) = p · w
 
-This is the second of the simple solutions that lectures name before the sinusoidal one. Each position has its own
-value, and a distance means the same in every sentence. But values grow without bound, so a sentence longer than those
-of the training brings values that the model has never seen. The number is added along a learned direction w: the same
-number in every coordinate would vanish in a layer norm.
+This is the second of the simple solutions that lectures present before sinusoidal positions. Each position has its own
+value, and a distance means the same in every sentence. But values grow without bound, so a sentence longer than all
+training sentences has values that the model has never seen. The value is added along a learned direction w, because
+the same number in every coordinate would vanish in a layer norm.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     score(i, j) = q_iᵀ k_j / √d + q_iᵀ a_{clip(j−i)} / √d
 
-with a trained vector a for each distance from −`reach` to `reach`, shared by all heads. Farther keys use the last one.
-The paper's second table, on the values, is left out: its own ablation finds no effect.
+with a trained vector a for each distance from −`reach` to `reach`, shared by all heads. Farther keys use the vector of
+the largest distance. The paper's second table, for the values, is left out: the paper's ablation finds no effect.
 """
 
 from __future__ import annotations

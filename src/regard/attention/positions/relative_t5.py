@@ -1,7 +1,8 @@
 """Relative positions of T5 (Raffel et al. 2020), acting on the scores: one trained number per head and distance bucket.
 
-Half of the buckets are single distances; the others grow logarithmically to `max_distance`. Farther keys share one.
-Bidirectional attention gives half of the buckets to keys after the query; causal attention needs none for them.
+Half of the buckets are single distances; the widths of the others grow logarithmically up to `max_distance`. Farther
+keys share the last bucket. Bidirectional attention uses half of the buckets for keys after the query; causal attention
+needs no buckets for them.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Rotary(Position):
         return torch.stack([angle.cos(), angle.sin()], dim=-1)
 
     def turns(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
-        """The cosine and the sine by which each pair of features turns [*positions, E/2, 2]."""
+        """The cosine and the sine of the angle by which each pair of features turns [*positions, E/2, 2]."""
         return self._turns.rows(positions, dtype)
 
     def rotate(self, x: Float[Tensor, "B H T E"], positions: Int[Tensor, "*b T"]) -> Float[Tensor, "B H T E"]:

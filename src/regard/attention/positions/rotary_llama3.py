@@ -1,7 +1,7 @@
-"""Rotary positions scaled as in Llama 3.1: only slow frequencies, selected by their turns in the trained length.
+"""Rotary positions scaled as in Llama 3.1: only slow frequencies are scaled, selected by their number of turns.
 
-θ_i makes t_i = L·θ_i / 2π turns in the L positions of training. With few turns (t ≤ `few`) it is divided by `factor`.
-With many turns (t ≥ `many`) it stays. Between the two it is interpolated by (t − few) / (many − few).
+Frequency θ_i makes t_i = L·θ_i / 2π turns in the L positions of training. With few turns (t ≤ `few`) it is divided by
+`factor`. With many turns (t ≥ `many`) it stays. In between it is interpolated by (t − few) / (many − few).
 """
 
 from __future__ import annotations

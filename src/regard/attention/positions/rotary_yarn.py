@@ -1,8 +1,8 @@
-"""YaRN (Peng et al. 2023): rotary positions for longer inputs; fast frequencies stay, slow ones are divided.
+"""YaRN (Peng et al. 2023): rotary positions for longer inputs. Fast frequencies stay, slow frequencies are divided.
 
-The mixture falls linearly with the pair's number, from the pair of features that makes `many` turns in the trained
-length to the pair that makes `few`, both rounded outwards. Longer inputs also flatten attention. To sharpen it, query
-and keys are each multiplied by `gain` = 0.1 · ln(factor) + 1.
+The share of the unscaled frequency falls linearly with the index of the pair of features: from the pair that makes
+`many` turns in the trained length to the pair that makes `few`, both rounded outwards. Longer inputs also flatten
+attention. To sharpen it, query and keys are each multiplied by `gain` = 0.1 · ln(factor) + 1.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     PE(p) = p / (n − 1) · w
 
-This is the first of the simple solutions that lectures name before the sinusoidal one. Values are bounded, but the
+This is the first of the simple solutions that lectures present before sinusoidal positions. Values are bounded, but the
 step from one word to the next depends on n, so a distance means something else in each sentence (`encode` with the
-sentence's own n). A model reads padded batches and writes outputs that grow; for it n is `max_len`, and a longer input
-is refused.
+sentence's own n). A model reads padded batches and generates outputs of growing length. There n is `max_len`, and a
+longer input is refused.
 """
 
 from __future__ import annotations

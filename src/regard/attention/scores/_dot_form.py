@@ -37,9 +37,9 @@ class DotForm(nn.Module, ABC):
 
 
 def gives_new_memory(score: Score) -> bool:
-    """Whether the scores are surely a new tensor that nobody else holds: the product above, not overridden.
+    """Whether the scores are certainly a new tensor that nothing else holds: the product above, not overridden.
 
-    Any other score may return a tensor that it keeps, which we must not overwrite.
+    Any other score may return a tensor that it keeps, and such a tensor must not be overwritten.
     """
     if not isinstance(score, DotForm):
         return False

@@ -1,7 +1,7 @@
 """General (Luong et al. 2015): score(s, h) = sᵀ W h.
 
-Computed as (Wᵀs)ᵀh: a projection of the query and then a dot product, so that it runs in the fused kernel and the
-query and the keys may have different widths.
+The score is computed as (Wᵀs)ᵀh: a projection of the query and then a dot product. So it runs in the fused kernel, and
+the query and the keys may have different widths.
 """
 
 from __future__ import annotations

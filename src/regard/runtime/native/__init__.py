@@ -1,4 +1,4 @@
-"""The loops in C that run a model (`kernels.c`), compiled as `core.native` says."""
+"""The loops in C that run a model (`kernels.c`), compiled as described in `core.native`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Kernels:
 
 
 def kernels(*, build: bool = True) -> Kernels | Missing:
-    """The compiled kernels; unless `build`, only where an earlier call has compiled them."""
+    """The compiled kernels. With `build` false they are only loaded if an earlier call has compiled them."""
     library = native.library(_SOURCE, build=build)
     return library if isinstance(library, Missing) else _described(library)
 

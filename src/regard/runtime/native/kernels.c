@@ -1,12 +1,12 @@
-/* The loops that decide how fast a model runs on a CPU: products with packed weights, in float32, bfloat16 and int8, and
- * the attention of new tokens over paths in slots. Plain C; the vectors are those of GCC and Clang.
+/* The loops that decide how fast a model runs on a CPU: products with packed weights, in float32, bfloat16 and int8,
+ * and the attention of new tokens to paths in slots. This is plain C with the vector types of GCC and Clang.
  *
  * Weights [N,K] are packed into panels of COLUMNS outputs, so that a panel is read front to back, once for up to ROWS
  * rows of x at a time:
  *   float32   panel[k][column]
  *   bfloat16  panel[k / 2][column][k % 2], two neighbouring inputs together
- *   int8      panel[k / 4][column][k % 4], four neighbouring inputs together, as the dot-product instructions want them
- * The last panel is filled up with zeros.
+ *   int8      panel[k / 4][column][k % 4], four neighbouring inputs together, as dot-product instructions need them
+ * The last panel is padded with zeros.
  */
 #include "../../core/native.h"
 #if defined(__GLIBC__)
@@ -22,7 +22,7 @@
 #define COLUMNS 64
 #define VECTORS (COLUMNS / LANES)
 #define ROWS 6
-#define AHEAD 24576 /* bytes that a single row asks for ahead of time: memory is then read without a pause */
+#define AHEAD 24576 /* how many bytes ahead a single row prefetches, so that memory is read without a pause */
 #define SMALL 60000 /* products with fewer multiplications are not worth a second thread */
 
 typedef float floats __attribute__((vector_size(4 * LANES)));
@@ -89,7 +89,7 @@ void product_float(const float *x, int64_t m, int64_t k, const float *packed, in
     }
 }
 
-/* The memory is not needed for now: what a file holds is dropped and read again at the next use. */
+/* Tell the system that this memory is not needed now: pages of a file are dropped and read again at the next use. */
 void let_go(const void *start, int64_t bytes) {
 #if defined(MADV_PAGEOUT)
     const uintptr_t page = 4096, from = ((uintptr_t)start + page - 1) / page * page;
@@ -98,14 +98,14 @@ void let_go(const void *start, int64_t bytes) {
 #endif
 }
 
-/* What was freed goes back to the system. */
+/* Return freed memory to the system. */
 void trim(void) {
 #if defined(__GLIBC__)
     malloc_trim(0);
 #endif
 }
 
-/* Ask for large pages, before the memory is written to: reading it front to back then looks up fewer addresses. */
+/* Ask for large pages before the memory is written: reading it front to back then needs fewer address translations. */
 static void large_pages(void *start, int64_t bytes) {
 #if defined(MADV_HUGEPAGE)
     const uintptr_t page = 2 << 20, from = ((uintptr_t)start + page - 1) / page * page;
@@ -130,7 +130,7 @@ void pack_float(const float *w, int64_t n, int64_t k, float *packed) {
 
 /* ---- bfloat16: weights and x are rounded, sums are float32 ---- */
 
-/* Whether this CPU has the instructions. */
+/* Whether the CPU has instructions for bfloat16 products. */
 int64_t has_low_products(void) {
 #if defined(__AVX512BF16__)
     return 1;
@@ -173,7 +173,7 @@ static inline __attribute__((always_inline)) void low_rows(const int rows, const
     memcpy(sums, total, sizeof(floats) * VECTORS * rows);
 }
 
-/* As product_float. `low` [M, 2·⌈K/2⌉] is room to work in. */
+/* As product_float. `low` [M, 2·⌈K/2⌉] is working memory. */
 void product_low(const float *x, int64_t m, int64_t k, const uint16_t *packed, int64_t n, const float *bias,
                  const float *residual, float *y, uint16_t *low) {
     const int64_t pairs = (k + 1) / 2, panels = (n + COLUMNS - 1) / COLUMNS;
@@ -210,7 +210,8 @@ void product_low(void) {} /* never called: see has_low_products */
 
 /* ---- int8: x ≈ (q − 128)·scale by row, W ≈ w·scale by output ---- */
 
-/* Each output's weights as int8 with a scale of its own; `sums` are 128 · Σ w, which the offset of x adds to each. */
+/* Pack the weights of each output as int8 with their own scale. `sums` are 128 · Σ w, which the offset of x adds to the
+ * sum of each output. */
 void pack_int8(const float *w, int64_t n, int64_t k, int8_t *packed, float *scales, int32_t *sums) {
     const int64_t groups = (k + 3) / 4, panels = (n + COLUMNS - 1) / COLUMNS;
     large_pages(packed, panels * COLUMNS * groups * 4);
@@ -288,7 +289,7 @@ static inline __attribute__((always_inline)) void int8_rows(const int rows, cons
     memcpy(sums, total, sizeof(ints) * VECTORS * rows);
 }
 
-/* As product_float. `q` [M, 4·⌈K/4⌉] and `row_scales` [M] are room to work in. */
+/* As product_float. `q` [M, 4·⌈K/4⌉] and `row_scales` [M] are working memory. */
 void product_int8(const float *x, int64_t m, int64_t k, const int8_t *packed, const float *scales, const int32_t *offsets,
                   int64_t n, const float *bias, const float *residual, float *y, uint8_t *q, float *row_scales) {
     const int64_t groups = (k + 3) / 4, panels = (n + COLUMNS - 1) / COLUMNS;
@@ -360,7 +361,8 @@ INLINE float dot(const float *a, const float *b, const int64_t e) {
     return sum;
 }
 
-/* out [E] = the values of the tokens first <= t < last, weighted by their softmax; `weights` [last] is room to work in. */
+/* out [E] = the values of the tokens first <= t < last, weighted by the softmax of their scores; `weights` [last] is
+ * working memory. */
 INLINE void attend_head(const int64_t e, const float *query, const float *keys, const float *values, const uint8_t *open,
                         int64_t first, int64_t last, float scale, float *weights, float *out) {
     float largest = -INFINITY, total[e];
@@ -381,28 +383,28 @@ INLINE void attend_head(const int64_t e, const float *query, const float *keys, 
     for (int64_t i = 0; i < e; i++) out[i] = total[i] / sum;
 }
 
-/* Where the numbers of a tensor [rows, heads, tokens, E] stand: how far it is from row to row and from head to head.
- * Tokens follow one another. */
+/* The numbers of a tensor [rows, heads, tokens, E], and its strides between rows and between heads. Tokens are adjacent
+ * in memory. */
 typedef struct {
     const float *numbers;
     int64_t row, head;
 } Part;
 
 typedef struct {
-    Part query;                 /* [N,H,·,E]: one token a row */
-    Part new_keys, new_values;  /* [N,G,·,E]: written as the last token of each row's slot, where given */
+    Part query;                 /* [N,H,·,E]: one token per row */
+    Part new_keys, new_values;  /* [N,G,·,E]: if given, written as the last token of each row's slot */
     Part keys, values;          /* [P,G,C,E] */
     float *context;             /* [N,H,E] */
     float *room;                /* [N,H,longest]: the weights */
     const int64_t *slots;       /* [N]: the row of keys that row n reads */
-    const int64_t *first, *last; /* [N]: it reads the tokens first <= t < last; `first` may be null, for 0 */
+    const int64_t *first, *last; /* [N]: row n reads the tokens first <= t < last; a null `first` means 0 */
     const uint8_t *allowed;     /* [P,·]: 0 forbids a token; may be null */
     int64_t allowed_row, rows, heads, key_heads, width, longest;
     float scale;
 } Attention;
 
-/* The context of one new token of each path. Heads of the query share the key heads h * G / H. A row that may see
- * nothing gets zeros. */
+/* The context of one new token of each path. Query head h uses key head h * G / H. A row that may see no token gets
+ * zeros. */
 void attend_paths(const Attention *a) {
     const int64_t n = a->rows, h = a->heads, g = a->key_heads, e = a->width;
     int64_t work = 0;
@@ -446,12 +448,12 @@ enum { NEIGHBOURS, HALVES };                                 /* of ROTATE */
 
 typedef struct {
     int64_t kind, form;
-    const float *x, *residual; /* [M,k], and [M,n] where it is not null */
-    float *y;                  /* [M,n]; may be x where each number depends on its own row's numbers only */
+    const float *x, *residual; /* [M,k], and [M,n] if it is not null */
+    float *y;                  /* [M,n]; may be x if each row of y depends only on the same row of x */
     int64_t k, n;
     const void *weights, *scales, *offsets;
     const float *bias;
-    void *room; /* to work in */
+    void *room; /* working memory */
     Attention attention;
     float eps;
 } Operation;
@@ -478,14 +480,14 @@ INLINE float sigmoid(float x) {
     return (x < 0 ? small : 1) / (1 + small);
 }
 
-/* tanh: 2σ(2x) − 1 far from 0; near it, where that has no digits, its series. */
+/* tanh: 2σ(2x) − 1 far from 0; near 0, where this form loses precision, the series. */
 INLINE float tanh_of(float x) {
     const float square = x * x, far = 2 * sigmoid(2 * x) - 1;
     const float near = x * (1 + square * (-1.0f / 3 + square * (2.0f / 15 + square * (-17.0f / 315))));
     return square < 0.04f ? near : far;
 }
 
-/* erf by Abramowitz and Stegun 7.1.26: off by at most 1.5e-7. */
+/* erf by Abramowitz and Stegun 7.1.26, with an error of at most 1.5e-7. */
 INLINE float erf_of(float x) {
     const float size = x < 0 ? -x : x, t = 1 / (1 + 0.3275911f * size);
     const float p = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
@@ -504,7 +506,7 @@ INLINE float activated(const int64_t form, float x) {
     }
 }
 
-/* y [n] = φ(y) in place, or φ(x[:n]) · x[n:] where x is given. */
+/* y [n] = φ(y) in place, or φ(x[:n]) · x[n:] if x is given. */
 INLINE void activate_row(const int64_t form, const float *x, float *y, int64_t n) {
     if (x)
         for (int64_t i = 0; i < n; i++) y[i] = activated(form, x[i]) * x[n + i];
@@ -529,8 +531,8 @@ static void activate_rows(const Operation *o, int64_t m) {
     }
 }
 
-/* The first n numbers of each row are heads of width k: turn their pairs by the angles whose cosines and sines are
- * weights [·, k/2, 2]; `attention.allowed_row` numbers lie between those of two rows. */
+/* The first n numbers of each row are heads of width k. Turn their pairs by angles, whose cosines and sines are
+ * `weights` [·, k/2, 2]; `attention.allowed_row` is the stride of `weights` between rows. */
 static void rotate_rows(const Operation *o, int64_t m) {
     const int64_t half = o->k / 2, width = o->k, row_size = o->attention.longest;
     for (int64_t row = 0; row < m; row++) {
