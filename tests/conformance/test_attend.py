@@ -256,3 +256,11 @@ def test_a_score_keeps_its_own_tensor(chooser):
     second = regard.attend(query, keys, values, score=Kept(), chooser=chooser_of(chooser)).weights
     assert torch.equal(kept, before)
     assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize(("name", "scale"), [("dot", 1.0), ("scaled_dot", WIDTH**-0.5)])
+def test_a_divisor_makes_scores_smaller(name, scale):
+    """GPT-2's folders may ask for it, by layer."""
+    query, keys, values = inputs()
+    weights = regard.attend(query, keys, values, score=lookup.build(scores.__name__, name, divisor=3.0)).weights
+    torch.testing.assert_close(weights, torch.softmax(query @ keys.mT * scale / 3, -1))

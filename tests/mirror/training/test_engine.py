@@ -122,11 +122,21 @@ def test_it_learns_and_says_so(make_engine):
     lines = [json.loads(line) for line in (engine.folder / "log.jsonl").read_text().splitlines()]
     losses = [line["loss"] for line in lines if "loss" in line]
     assert losses[-1] < losses[0] / 1.5
+    assert math.log(12) / 2 < losses[0] < 2 * math.log(12)  # the mean of the first updates: 12 tokens to choose from
     # Five updates of 22 tokens between two lines: together, their times are most of the run's.
     seconds = sum(5 * 22 / line["tokens_per_second"] for line in lines if "loss" in line)
     assert took / 4 < seconds < took
     assert [line["step"] for line in lines if "validation_bleu" in line] == [100, 200, 300]
     assert any((engine.folder / "tensorboard").iterdir())
+
+
+@pytest.mark.parametrize("length", [{"max_steps": 20}, {"max_epochs": 2}, {"max_epochs": 4, "accumulate": 2}])
+def test_schedules_end_with_the_run_whether_updates_or_epochs_are_given(make_engine, length):
+    engine = make_engine(**{"max_steps": None, **length}, schedule="linear", warmup=0, lr=0.021, log_every=1)
+    engine.run()
+    lines = [json.loads(line) for line in (engine.folder / "log.jsonl").read_text().splitlines()]
+    rates = [line["lr"] for line in lines if "lr" in line]
+    assert rates == pytest.approx([0.021 * (1 - step / 21) for step in range(1, 21)])
 
 
 def test_a_resumed_log_reads_as_if_never_stopped(make_engine):
