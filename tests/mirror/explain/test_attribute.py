@@ -74,17 +74,21 @@ def test_a_longer_row_beside_it_changes_nothing():
 
 
 def test_an_estimate_knows_its_error():
-    """The exact value lies within three standard errors in 99 % of the entries, over many seeds; the mean is right."""
+    """The exact value lies within three standard errors in 99 % of the entries, over many seeds; the mean is right, and
+    the standard error is as large as the estimates' deviation."""
     model, text, _ = made("bert-classes")
     trace = regard.trace(model, text)
     exact = attributed(trace, "encoder.1").squares
-    within, means = [], []
+    within, means, errors = [], [], []
     for seed in range(30):
         estimate = attributed(trace, "encoder.1", probes=64, seed=seed)
         within.append(((estimate.squares - exact).abs() <= 3 * estimate.error).double())
         means.append(estimate.squares)
+        errors.append(estimate.error)
     assert float(torch.stack(within).mean()) >= 0.99
     torch.testing.assert_close(torch.stack(means).mean(0), exact, rtol=0.1, atol=0)
+    deviation = (torch.stack(means) - exact).square().mean(0).sqrt()
+    assert 0.8 < float((torch.stack(errors).mean(0) / deviation).median()) < 1.25
 
 
 def scores_from(trace, x):
