@@ -181,6 +181,9 @@ def test_watching_changes_no_bit(score, chooser):
         watched = regard.attend(query, keys, values, score=score, chooser=chooser, mask=causal(), dropout=0.2).context
     assert torch.equal(alone, watched)
     assert record["attend"].weights.shape == (2, 2, 5, 7)
+    seen = record["attend"].allowed.expand(2, 2, 5, 7)
+    assert torch.equal(seen, (torch.arange(7) <= torch.arange(5)[:, None] + 2).expand(2, 2, 5, 7))
+    assert not record["attend"].weights[~seen].any()
 
 
 @pytest.mark.parametrize("score", SCORES)
