@@ -117,7 +117,8 @@ def _graded(recipe: Recipe, stored: StoredModel, count: int, search: Mapping[str
         prepared = job.prepare(Path(temporary), lambda _: None)
         held_out = HeldOut(Measured(), job.setup.material(), lambda: prepared.stored(stored.model.eval()))
         names = held_out.material.get("names", held_out.material["inputs"])
-        return graded(names, held_out.texts(**search), held_out.references, count)
+        texts = held_out.model.texts(held_out.material["inputs"], **search)
+        return graded(names, texts, held_out.references, count)
 
 
 def _without_nulls(data: Any) -> Any:
