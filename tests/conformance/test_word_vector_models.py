@@ -143,6 +143,33 @@ def test_a_run_does_not_go_on_with_another_number_of_epochs(tmp_path):
     assert read_config(tmp_path / "run" / "recipe.json")["training"]["max_epochs"] == 1
 
 
+def test_word2vec_counts_the_new_text_when_it_starts_from_another_model(tmp_path, monkeypatch):
+    """The learning rate, the noise and the subsampling follow from the counts."""
+    small = regard.train(recipe(tmp_path, "word2vec", {}, words=400, max_epochs=1), tmp_path / "small", quiet=True)
+    assert int(small.model.counts.sum()) == 400
+    further = {**recipe(tmp_path, "word2vec", {}, max_epochs=3), "model": {"start": str(tmp_path / "small")}}
+    train, totals = loops.Word2vecLoop.train, []
+    monkeypatch.setattr(loops.Word2vecLoop, "train", lambda self, part: totals.append(self.total) or train(self, part))
+    model = regard.train(further, tmp_path / "further", quiet=True)
+    assert totals == [3 * 6000] * 3
+    words = text().split()
+    assert {word: int(model.model.counts[model.tokenizer.encode_batch([word])[0][0]]) for word in set(words)} == {
+        word: words.count(word) for word in set(words)
+    }
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_vectors_without_a_model_are_refused_as_a_start(name, tmp_path):
+    (tmp_path / "vectors.txt").write_text("the 0.1 0.2\ncat 0.3 0.4\ndog 0.5 0.1\n")
+    wanted = recipe(tmp_path, name, {})
+    with pytest.raises(ConfigError, match=r"only vectors cannot be trained.*vectors\.txt.*model\.embeddings"):
+        regard.train({**wanted, "model": {"start": str(tmp_path / "vectors.txt")}}, tmp_path / "run", quiet=True)
+    with pytest.raises(ConfigError, match=r"only vectors cannot be trained.*trained False"):
+        regard.train(recipe(tmp_path, name, {"trained": False}), tmp_path / "run", quiet=True)
+    given = {"name": name, "options": {**SMALL[name], "d_model": 2}, "embeddings": str(tmp_path / "vectors.txt")}
+    regard.train({**wanted, "model": given}, tmp_path / "run", quiet=True)
+
+
 def test_glove_notices_a_signal_within_an_epoch(tmp_path, monkeypatch):
     """It reads no batch after its first epoch, so it looks for signals itself."""
     monkeypatch.setattr(glove, "_TOGETHER", 16)

@@ -197,6 +197,22 @@ def test_an_unknown_word_is_shown_and_is_no_part_of_the_next(ngram, capsys):
     assert tokenizer.decode(ids) == "the sat", "translators leave unknown words out, as they always have"
 
 
+def test_a_text_to_evaluate_on_needs_no_training_text(tmp_path, folder, capsys):
+    made = ngram_recipe(folder)
+    text, test = tmp_path / "train.txt", tmp_path / "test.txt"
+    text.write_text((folder / "text.txt").read_text())
+    test.write_text("the cat sat on the rug\na dog ran to the mat\n")
+    for data in ({"validation": str(text)}, {"validation": None, "validation_share": 0.2}):
+        out = tmp_path / f"out{len(data)}"
+        regard.train({**made, "data": {**made["data"], "train": str(text), **data}}, out, quiet=True)
+        run("evaluate", out, "--source", test, "--json")
+        before = capsys.readouterr().out
+        text.rename(tmp_path / "gone.txt")
+        run("evaluate", out, "--source", test, "--json")
+        assert capsys.readouterr().out == before
+        (tmp_path / "gone.txt").rename(text)
+
+
 def test_a_file_of_counts_is_evaluated_on_a_text(ngram, folder, capsys):
     run("convert", ngram, folder / "y.arpa", "--to", "arpa")
     run("evaluate", folder / "y.arpa", "--source", folder / "text.txt", "--json")

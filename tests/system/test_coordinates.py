@@ -113,3 +113,7 @@ def test_bands_see_what_is_missing():
     assert errors["error_2"] == pytest.approx(0, abs=1e-6)
     assert errors["error_16"] == pytest.approx(1, abs=1e-6)
     assert set(errors) == {"error_2", "error_16"}, "bands without energy are left out"
+    first = np.sin(2 * np.pi * time).astype(np.float32)[:, None]
+    assert band_errors(0 * first, first + 5) == {"error_1": pytest.approx(1, abs=1e-6)}, "the mean is in no band"
+    assert band_errors(first, 0 * first + 5) == {}
+    assert band_errors(first, first + 5) == {"error_1": pytest.approx(0, abs=1e-6)}

@@ -1,5 +1,6 @@
 """Translations beside their references, at each validation of a run that is not quiet."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from tests.system.commands import run
 
 import regard
 from regard.core.measured import Measured
+from regard.evaluation.evaluators import make_evaluator
 from regard.evaluation.held_out import HeldOut
 
 
@@ -66,3 +68,18 @@ def test_what_an_evaluator_decoded_is_not_decoded_again(trained):
     assert HeldOut(Measured(), {"inputs": [3, 4], "references": [["r"], ["s"]]}, lambda: stored).samples() == []
     long = HeldOut(Measured(), {"inputs": ["cat " * 2000], "references": [["r"]]}, lambda: stored)
     assert long.samples() == []
+
+
+def test_evaluators_search_by_beams_whatever_the_recipe_searches_by(trained):
+    """A recipe may sample, or list several outputs; "1 is greedy" holds for the scores at validation."""
+    stored = regard.load(trained).stored
+    material = {"inputs": ["cat dog", "one two", "red blue"], "references": [["dog cat"], ["two one"], ["blue red"]]}
+    names = ("bleu", "chrf", "rouge", "exact_text", "caption_bleu")
+    scores = []
+    for change in ({}, {"sample": True, "temperature": 50.0}, {"nbest": 3, "beam": 4}):
+        changed = dataclasses.replace(stored, search=stored.search.model_copy(update=change))
+        seen = HeldOut(Measured(), material, lambda changed=changed: changed)
+        assert [sample.written for sample in seen.samples()] == ["dog cat", "two one", "blue red"]
+        scores.append([make_evaluator(name)(seen) for name in names])
+        assert make_evaluator({"name": "exact_text", "beam": 2})(seen) == {"exact_text": 1.0}
+    assert scores[0] == scores[1] == scores[2]

@@ -121,12 +121,16 @@ def encode_text(text: RunningText, tokenizer: Tokenizer, folder: Path, *, ends: 
     `ends` puts `</s>` after every document.
     """
     facts = {"characters": 0, "words": 0}
-    stream, inside = iter(text.pieces()), False
+    stream, inside, keeps_lines = iter(text.pieces()), False, _keeps_lines(tokenizer)
     with arrays.writing(folder, KIND, {"tokens": arrays.id_type(tokenizer.vocab_size)}, facts) as files:
         while chunk := list(islice(stream, _TOGETHER)):
             whole = [piece for piece in chunk if piece is not None]
             facts["characters"] += sum(map(len, whole))
-            facts["words"] += sum(len(piece.split()) + piece.count("\n") for piece in whole)
+            facts["words"] += sum(len(piece.split()) for piece in whole)
+            if keeps_lines:
+                facts["words"] += sum(piece.count("\n") for piece in whole)
+            elif ends:
+                facts["words"] += len(chunk) - len(whole)
             texts = []
             for piece in chunk:
                 if piece is not None:
@@ -146,6 +150,12 @@ def encode_text(text: RunningText, tokenizer: Tokenizer, folder: Path, *, ends: 
     return TokenText.open(folder)
 
 
+def _keeps_lines(tokenizer: Tokenizer) -> bool:
+    """Whether a line end has tokens of its own; tokenizers of words see only white space."""
+    line_end, space = tokenizer.encode_batch(["a\na", "a a"])
+    return line_end != space
+
+
 def _joined(piece: str, tokenizer: Tokenizer) -> str:
     """A piece as it continues the one before: without its leading space if the tokenizer adds one itself."""
     if not _CUT.match(f"x{piece[:2]}", 1):
@@ -156,7 +166,10 @@ def _joined(piece: str, tokenizer: Tokenizer) -> str:
 
 @dataclass(frozen=True)
 class TokenText:
-    """Encoded running text: all ids, memory-mapped, and counts of words and characters; a line end counts as a word."""
+    """Encoded running text: all ids, memory-mapped, and counts of words and characters.
+
+    What a model predicts between lines counts as a word: a line end if the tokenizer encodes it, otherwise `</s>`.
+    """
 
     tokens: Array
     characters: int

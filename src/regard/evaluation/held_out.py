@@ -36,19 +36,24 @@ class HeldOut:
     def __init__(self, measured: Measured, material: Mapping[str, Any], stored: Callable[[], StoredModel]) -> None:
         self.measured, self.material = measured, material
         self._stored = stored
-        self._texts: dict[tuple[tuple[str, Any], ...], list[str]] = {}
+        self._texts: dict[int, list[str]] = {}
 
     @functools.cached_property
     def model(self) -> Loaded:
         """The model with its verbs."""
         return make_pipeline(self._stored())
 
-    def texts(self, **search: Any) -> list[str]:
-        """The text that the model generates for each input; evaluators with the same search share one decoding."""
-        key = tuple(sorted(search.items()))
-        if key not in self._texts:
-            self._texts[key] = self.model.texts(self.material["inputs"], **search)
-        return self._texts[key]
+    def texts(self, beam: int = 1) -> list[str]:
+        """The text that the model generates for each input; evaluators with the same beam share one decoding.
+
+        1 is greedy. A recipe whose own `search` samples or lists several outputs is still measured by beams.
+        """
+        if beam not in self._texts:
+            self._texts[beam] = self._searched(self.material["inputs"], beam)
+        return self._texts[beam]
+
+    def _searched(self, inputs: Sequence[Any], beam: int) -> list[str]:
+        return self.model.texts(inputs, beam=beam, sample=False, nbest=1)
 
     def samples(self, count: int = 3) -> list[Sample]:
         """The texts that the model generates for a few inputs, always the same ones; none if inputs are not texts.
@@ -63,7 +68,7 @@ class HeldOut:
         try:
             every = next(iter(self._texts.values()), None)
             chosen = [inputs[place] for place in places]
-            written = self.model.texts(chosen, beam=1, sample=False) if every is None else [every[n] for n in places]
+            written = self._searched(chosen, 1) if every is None else [every[n] for n in places]
         except LengthError:  # a line that is too long for the model must not stop the training
             return []
         references = [self.references[place][0] for place in places]

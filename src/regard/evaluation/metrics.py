@@ -9,6 +9,7 @@ A correlation with a constant is 0.
 
 from __future__ import annotations
 
+import functools
 import re
 import string
 from collections import Counter
@@ -28,13 +29,13 @@ def accuracy(predicted: ArrayLike, wanted: ArrayLike) -> float:
     return float(right.mean()) if right.size else 0.0
 
 
-def f1(predicted: ArrayLike, wanted: ArrayLike) -> float:
-    """F1 of class 1 if the classes are 0 and 1; else the mean over all classes."""
+def f1(predicted: ArrayLike, wanted: ArrayLike, n_classes: int = 2) -> float:
+    """F1 of class 1 if the model has two classes; else the mean over all classes that occur."""
     said, true = np.asarray(predicted), np.asarray(wanted)
-    classes = np.union1d(said, true)
-    if set(classes.tolist()) <= {0, 1}:
+    if n_classes == 2:
         return _class_f1(said == 1, true == 1)
-    return float(np.mean([_class_f1(said == label, true == label) for label in classes]))
+    each = [_class_f1(said == label, true == label) for label in np.union1d(said, true)]
+    return float(np.mean(each)) if each else 0.0
 
 
 def _class_f1(said: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
@@ -82,6 +83,7 @@ OF_NUMBERS: dict[str, Callable[[ArrayLike, ArrayLike], float]] = {"pearson": pea
 def scores(logits: Tensor, wanted: Tensor, names: Sequence[str]) -> dict[str, float]:
     """The metrics of logits [N,C], or of one number each [N] or [N,1]."""
     measures = {**OF_CLASSES, **OF_NUMBERS}
+    measures["f1"] = functools.partial(f1, n_classes=logits.shape[-1])
     predicted = {name: logits.reshape(len(logits)) if name in OF_NUMBERS else logits.argmax(-1) for name in names}
     return {name: measures[name](predicted[name].numpy(), wanted.numpy()) for name in names}
 

@@ -202,6 +202,8 @@ class Ngram(Unconditional):
         """The numbers of n-grams; -1 for unknown n-grams."""
         keys = self._level("keys", n)
         wanted = (parents * self.vocab_size + words).masked_fill((parents < 0) | (words < 0), -1)
+        if not len(keys):  # an ARPA file may announce an order without n-grams
+            return torch.full_like(wanted, -1)
         places = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)
         return places.masked_fill(keys[places] != wanted, -1)
 
@@ -210,10 +212,10 @@ class Ngram(Unconditional):
         for n in range(2, self.config.order + 1):
             parents = contexts[n - 2]
             numbers = self._find(n, parents, words)
-            left = self._level("backoff", n - 1)[parents.clamp_min(0)]
+            left = self._values("backoff", n - 1, parents)
             shorter = left if self._replaces else left + log_probs
             log_probs = torch.where(parents >= 0, shorter, log_probs)
-            log_probs = torch.where(numbers >= 0, self._level("log_prob", n)[numbers.clamp_min(0)], log_probs)
+            log_probs = torch.where(numbers >= 0, self._values("log_prob", n, numbers), log_probs)
         return log_probs
 
     def _parts(self, contexts: list[Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
@@ -228,10 +230,10 @@ class Ngram(Unconditional):
         for n in range(2, self.config.order + 1):
             parents = contexts[n - 2]
             numbers = self._find(n, parents, words)
-            left = self._level("backoff", n - 1)[parents.clamp_min(0)].exp().unsqueeze(-1)
+            left = self._values("backoff", n - 1, parents).exp().unsqueeze(-1)
             shorter = F.pad(left, (0, self.config.order)) if self._replaces else parts * left
             parts = torch.where((parents >= 0).unsqueeze(-1), shorter, parts)
-            whole = self._level("log_prob", n)[numbers.clamp_min(0)].exp()
+            whole = self._values("log_prob", n, numbers).exp()
             direct = parts.clone() if split else torch.zeros_like(parts)
             direct[..., n] = whole - direct.sum(-1)
             parts = torch.where((numbers >= 0).unsqueeze(-1), direct, parts)
@@ -264,6 +266,11 @@ class Ngram(Unconditional):
     @property
     def _never(self) -> list[int]:
         return [self.config.bos, *([] if self.config.pad is None else [self.config.pad])]
+
+    def _values(self, name: str, n: int, numbers: Tensor) -> Tensor:
+        """The values of n-grams by number; any value where the number is -1."""
+        level = self._level(name, n)
+        return level[numbers.clamp_min(0)] if len(level) else level.new_zeros(numbers.shape)
 
     def _level(self, name: str, n: int) -> Tensor:
         tensor = getattr(self, f"{name}_{n}")

@@ -13,7 +13,8 @@ in the vocabulary has the embedding of `unk` but its own characters. This is for
 
 Dropout D acts between layers, on the embeddings and on the last states, never from step to step (Zaremba et al. 2014).
 With `variational` one mask per sequence is used at all its steps, and for h_{t−1} too (Gal and Ghahramani 2016); the
-cells then run step by step, which is slower. In a GRU that mask also acts on the part of h_{t−1} that is kept.
+cells then run step by step, in one direction, which is slower. In a GRU that mask also acts on the part of h_{t−1} that
+is kept.
 
 As a language model it reads running text in streams (`data.streams`): a batch begins with the state after the batch
 before it, and gradients end there (truncated backpropagation through time).
@@ -68,6 +69,8 @@ class RnnConfig(Config):
     def _fits(self) -> Self:
         if self.bidirectional and self.head == "tokens":
             raise ValueError("a bidirectional network cannot predict the next word: it has seen it")
+        if self.bidirectional and self.variational:
+            raise ValueError("variational dropout is for one direction: set variational or bidirectional to false")
         if self.tie and self.head == "tokens" and self.d_hidden != self.d_embedding:
             raise ValueError("with tie, d_hidden must be d_embedding")
         if self.characters and self.head == "tokens":
@@ -196,8 +199,7 @@ class Rnn(Unconditional):
 
     @property
     def _masks_steps(self) -> bool:
-        config = self.config
-        return self.training and config.variational and config.dropout > 0 and not config.bidirectional
+        return self.training and self.config.variational and self.config.dropout > 0
 
     def _drop(self, x: Tensor) -> Tensor:
         if not (self.training and self.config.variational):

@@ -75,8 +75,9 @@ class Word2vec(nn.Module):
         return self.embedding.weight.detach()
 
     def fit(self, batches: Iterable[Batch], epoch: FitEpoch) -> Mapping[str, float]:
-        """Train on one epoch of `tokens`."""
-        if not self.counts.any():
+        """Train on one epoch of `tokens`. The first epoch counts the words; a checkpoint holds the counts."""
+        if epoch.number == 0:  # a model to start from holds the counts of another text
+            self.counts.zero_()
             for batch in batches:
                 self.counts += torch.bincount(batch["tokens"].flatten(), minlength=len(self.counts))
             if isinstance(loops := compiled(), Missing):

@@ -22,11 +22,12 @@ from regard.pipelines._verbs import verb
 
 @dataclass(frozen=True)
 class Trial:
-    """What a policy did in one environment: the state, action and reward of each step."""
+    """What a policy did in one environment: state, action and reward of each step, and whether it ended an episode."""
 
     states: list[int]
     actions: list[int]
     rewards: list[float]
+    ended: list[bool]
 
     @property
     def reward(self) -> float:
@@ -66,8 +67,8 @@ class PolicyPipeline(Loaded):
         seed = int(self.stored.extra.get("seed", 0))
         numbers = np.arange(first, first + count)
         history = play(self.model, self.environment, numbers, seed=seed, split=VALIDATION, greedy=greedy).history
-        rows = zip(history.states.tolist(), history.actions.tolist(), history.rewards.tolist(), strict=True)
-        return [Trial(*row) for row in rows]
+        parts = (history.states, history.actions, history.rewards, history.ended)
+        return [Trial(*row) for row in zip(*(part.tolist() for part in parts), strict=True)]
 
     @verb("a policy", command=False)
     def decide(self, trials: Sequence[str]) -> list[Decision]:

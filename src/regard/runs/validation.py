@@ -65,7 +65,7 @@ def _with_job(
     _check_task(stored, text)
     if place.is_file():
         data = {**_without_nulls(configs.read_config(place)), "model": {"start": str(folder)}}
-        data["data"] = {**data["data"], **_as_validation(text)}
+        data["data"] = {**data["data"], **_as_data(text)}
     elif text is not None:
         data = {"task": stored.task, "model": {"start": str(folder)}, "data": _data_of(stored, text)}
     else:
@@ -86,8 +86,12 @@ def _check_task(stored: StoredModel, text: str | Path | None) -> None:
         raise UsageError("--source alone is a text for a language model", got=got, remedy="Give --reference with it.")
 
 
-def _as_validation(text: str | Path | None) -> dict[str, Any]:
-    return {} if text is None else {"validation": str(Path(text).absolute()), "validation_share": 0.0}
+def _as_data(text: str | Path | None) -> dict[str, Any]:
+    """The text in place of all data of a recipe: the text of its training is not needed, and may be gone."""
+    if text is None:
+        return {}
+    place = str(Path(text).absolute())
+    return {"train": place, "validation": place, "validation_share": 0.0}
 
 
 def _data_of(stored: StoredModel, text: str | Path) -> dict[str, Any]:
@@ -96,7 +100,7 @@ def _data_of(stored: StoredModel, text: str | Path) -> dict[str, Any]:
     longest = getattr(stored.model, "longest", None)
     lines = getattr(stored.model, "counts_sentences", False)
     shape = {"context": longest or (_LONG if lines else _WINDOW), "documents": "lines" if lines else "none"}
-    return {"train": str(Path(text).absolute()), **shape, **_as_validation(text)}
+    return {**shape, **_as_data(text)}
 
 
 def _validated(recipe: Recipe, stored: StoredModel) -> dict[str, float]:
@@ -117,7 +121,8 @@ def _graded(recipe: Recipe, stored: StoredModel, count: int, search: Mapping[str
         prepared = job.prepare(Path(temporary), lambda _: None)
         held_out = HeldOut(Measured(), job.setup.material(), lambda: prepared.stored(stored.model.eval()))
         names = held_out.material.get("names", held_out.material["inputs"])
-        return graded(names, held_out.texts(**search), held_out.references, count)
+        texts = held_out.model.texts(held_out.material["inputs"], **search)
+        return graded(names, texts, held_out.references, count)
 
 
 def _without_nulls(data: Any) -> Any:

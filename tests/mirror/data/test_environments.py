@@ -89,6 +89,7 @@ def test_what_a_policy_reads():
 @pytest.mark.parametrize(("environment", "text", "problem"), [
     (BANDIT, "0:1 x", "this is no trial: got 'x'"), (BANDIT, "3:1", "no such action or state"),
     (MDP, "0/0:1 9", "no such action or state"), (BANDIT, "0:1 " * 8, "this trial is over"), (BANDIT, "0:", "no trial"),
+    (MDP, "0/0:1! 1", "this is no trial: got '0/0:1!'"),
 ])  # fmt: skip
 def test_trials_that_are_none(environment, text, problem):
     with pytest.raises(DataError, match=problem):
@@ -143,3 +144,21 @@ def test_an_environment_of_gymnasium():
         _ = make_environment({"name": "gymnasium", "id": "CartPole-v1"}).n_states
     with pytest.raises(ConfigError, match="no such environment"):
         _ = make_environment({"name": "gymnasium", "id": "Absent-v0"}).n_states
+
+
+def test_a_trial_as_text_gives_the_features_of_training_where_episodes_end_anywhere():
+    pytest.importorskip("gymnasium", reason="gymnasium is not installed")
+    lake = make_environment({"name": "gymnasium", "id": "FrozenLake-v1", "steps": 30})
+    worlds, played, words = lake.begin(1, 0, np.arange(1)), History.empty(1, 30), []
+    for time in range(29):
+        state, action = int(worlds.states[0]), time % 4
+        played.states[0, time], played.actions[0, time] = state, action
+        (played.rewards[0, time],), (played.ended[0, time],) = worlds.step(np.array([action]))
+        words.append(f"{state}/{action}:{played.rewards[0, time]:g}{'!' if played.ended[0, time] else ''}")
+    played.states[0, 29] = int(worlds.states[0])
+    assert played.ended[0, :28].any()
+    read = lake.read(" ".join([*words, str(worlds.states[0])]))
+    for time in range(30):
+        assert torch.equal(step_features(lake, read, time), step_features(lake, played, time)), time
+    with pytest.raises(DataError, match="this is no trial: got '0/0!:1', expected .* with ! after a step that ended"):
+        lake.read("0/1:0! 0/0!:1 4")

@@ -78,6 +78,17 @@ def test_documents_end_where_they_are_said_to(tmp_path):
     assert documents("none") == [body]
 
 
+@pytest.mark.parametrize("kind", ["space", "word", "wordform", "wordpiece", "char", "byte", "bpe"])
+def test_a_line_end_counts_as_a_word_only_if_it_is_predicted(kind, tmp_path):
+    body = "a b c d\n" * 300
+    tokenizer = make_tokenizer(kind, [body])
+    encoded = kind in ("char", "byte", "bpe")
+    for how, ends in (("none", 0), ("files", 1), ("lines", 300)):
+        text = text_of(tmp_path, body, documents=how)
+        made = encode_text(text, tokenizer, tmp_path / "made", ends=how != "none")
+        assert made.words == 1200 + (300 if encoded else ends)
+
+
 def test_too_little_text_is_refused(tmp_path):
     tokenizer = make_tokenizer("char", ["ab"])
     with pytest.raises(DataError, match="a.txt holds too little text: got 0 tokens"):

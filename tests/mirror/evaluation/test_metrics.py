@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -41,8 +42,19 @@ def test_what_does_not_vary_is_zero() -> None:
 def test_classes_as_sklearn(pairs: list[tuple[int, int]]) -> None:
     said, true = np.array(pairs).T
     assert metrics.matthews(said, true) == pytest.approx(sklearn_metrics.matthews_corrcoef(true, said))
-    kind = "binary" if max(said.max(), true.max()) < 2 else "macro"
-    assert metrics.f1(said, true) == pytest.approx(sklearn_metrics.f1_score(true, said, average=kind, zero_division=0))
+    mean = sklearn_metrics.f1_score(true, said, average="macro", zero_division=0)
+    assert metrics.f1(said, true, 4) == pytest.approx(mean)
+    of_two = sklearn_metrics.f1_score(true == 1, said == 1, zero_division=0)
+    assert metrics.f1(said == 1, true == 1) == pytest.approx(of_two)
+
+
+def test_f1_is_one_class_of_two_or_the_mean_by_the_model_not_by_the_data() -> None:
+    """Classes 0 and 1 alone may occur in the held-out data of a model with three."""
+    said, true = torch.tensor([1, 1, 0, 1, 0, 0, 0]), torch.tensor([1, 0, 0, 1, 1, 0, 0])
+    of_one, of_zero = 2 * 2 / (3 + 3), 2 * 3 / (4 + 4)
+    for n_classes, wanted in ((2, of_one), (3, (of_zero + of_one) / 2)):
+        logits = torch.nn.functional.one_hot(said, n_classes).float()
+        assert metrics.scores(logits, true, ["f1"]) == {"f1": pytest.approx(wanted)}
 
 
 @given(pairs=NUMBERS)

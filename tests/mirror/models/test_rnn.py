@@ -1,4 +1,4 @@
-"""Recurrent networks that read the characters of words beside their vectors."""
+"""Recurrent networks: characters of words beside their vectors, options that exclude each other, spectral radius."""
 
 import pytest
 import torch
@@ -54,6 +54,13 @@ def test_characters_are_asked_for_and_refused_where_they_do_not_fit(tokenizer):
         model(torch.tensor([[4, 5]]))
     with pytest.raises(ConfigError, match="characters are for a classifier or a tagger"):
         config_of("rnn", {"vocab_size": 9, "characters": 3})
+
+
+def test_variational_dropout_of_two_directions_is_refused():
+    """Only one direction runs step by step, so h_{t−1} would have no mask."""
+    with pytest.raises(ConfigError, match="set variational or bidirectional to false"):
+        config_of("rnn", {**SIZES, "vocab_size": 9, "dropout": 0.3, "variational": True})
+    assert config_of("rnn", {**SIZES, "vocab_size": 9, "bidirectional": False, "variational": True}).variational
 
 
 @pytest.mark.parametrize("cell", ["elman", "gru", "lstm"])

@@ -69,6 +69,22 @@ def test_a_file_is_read_by_hand(tmp_path):
     assert [written.text for written in model.generate(["a"], max_tokens=3, seed=1)]
 
 
+@pytest.mark.parametrize("announced", ["ngram 2=0", "ngram 2=0\nngram 3=0"])
+def test_orders_without_n_grams_back_off_to_words(tmp_path, announced):
+    words = GOOD[GOOD.index("\\1-grams") : GOOD.index("\\2-grams")].replace("-0.3", "0").replace("-0.2", "0")
+    sections = "".join(f"\\{n}-grams:\n\n" for n in range(2, 2 + announced.count("=")))
+    (tmp_path / "x.arpa").write_text(f"\\data\\\nngram 1=5\n{announced}\n\n{words}{sections}\\end\\\n")
+    (tmp_path / "text.txt").write_text("a b\nb a b\n")
+    model = regard.load(tmp_path / "x.arpa")
+    a, b = model.tokenizer.encode_batch(["a b"])[0]
+    logits = model.model(torch.tensor([[a, b, a]])).logits[0] / math.log(10)
+    assert logits[:, a].tolist() == pytest.approx([-0.5] * 3)
+    numbers = api.validate(tmp_path / "x.arpa", text=tmp_path / "text.txt")
+    # five words and two ends, of which all but the first word are predicted
+    assert math.log10(numbers["perplexity"]) == pytest.approx((0.5 + 3 * 0.7 + 2 * 0.6) / 6, rel=1e-5)
+    assert model.explain("a b a", method="orders").statements
+
+
 BAD = {
     "-0.5 a -0.2": ("-0.5 a", "lacks back-off weights: got none for 'a' and 0 other 1-grams"),
     "ngram 2=2": ("ngram 2=3", "wrong count of 2-grams: got 2 of them, expected 3"),

@@ -10,7 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -24,7 +24,9 @@ from regard.core.errors import DataError
 from regard.data.chance import Dice, Ints
 
 Numbers = NDArray[np.float64]
-_TOKEN = re.compile(r"(?:(\d{1,6})/)?(\d{1,6}):([-+]?\d{1,9}(?:\.\d{1,9})?)")
+_STEP = r"(?:(\d{1,6})/)?(\d{1,6}):([-+]?\d{1,9}(?:\.\d{1,9})?)"
+_TOKENS = {False: re.compile(f"{_STEP}()"), True: re.compile(f"{_STEP}(!?)")}
+"""A step as text, by whether episodes may end at any step."""
 
 
 class Worlds(ABC):
@@ -69,8 +71,11 @@ class Environment(Config, ABC):
         """Baselines for `count` environments, by name; they know the kind, not the single environment."""
         return {}
 
+    ends_anywhere: ClassVar[bool] = False
+    """Whether an episode may end at any step; a trial that is written as text then marks its ends."""
+
     def ends_after(self, time: int) -> bool:
-        """Whether an episode always ends with this step, counted from 0."""
+        """Whether an episode always ends with this step, counted from 0. Not asked if it may end at any step."""
         return time == self.n_steps - 1
 
     @property
@@ -81,18 +86,20 @@ class Environment(Config, ABC):
     def read(self, text: str) -> History:
         """A trial so far, written as "action:reward" or "state/action:reward", and the state now if there are states:
 
-        "2:1 0:0 2:1" for a bandit; "0/3:1.5 4/1:0.2 7" for an MDP that is now in state 7.
+        "2:1 0:0 2:1" for a bandit; "0/3:1.5 4/1:0.2 7" for an MDP that is now in state 7. If an episode may end at any
+        step, as in Gymnasium, "!" follows the step that ended one: "4/1:0 8/1:0! 0/2:0 1".
         """
         words = text.split()
         now = words.pop() if self.n_states and words and ":" not in words[-1] else "0"
-        parts = [_TOKEN.fullmatch(word) for word in words]
+        parts = [_TOKENS[self.ends_anywhere].fullmatch(word) for word in words]
         if None in parts or not now.isdigit():
             wrong = now if None not in parts else words[parts.index(None)]
             form = "state/action:reward … state" if self.n_states else "action:reward"
+            form += ", with ! after a step that ended an episode" if self.ends_anywhere else ""
             raise DataError("this is no trial", got=repr(wrong[:40]), expected=form)
         taken = [match.groups() for match in parts if match is not None]
-        states = [int(state or 0) for state, _, _ in taken] + [int(now)]
-        actions = [int(action) for _, action, _ in taken]
+        states = [int(state or 0) for state, *_ in taken] + [int(now)]
+        actions = [int(action) for _, action, *_ in taken]
         if max([*actions, 0]) >= self.n_actions or max(states) >= max(self.n_states, 1):
             expected = f"actions below {self.n_actions}" + (f", states below {self.n_states}" if self.n_states else "")
             raise DataError("there is no such action or state", got=text[:60], expected=expected)
@@ -100,9 +107,9 @@ class Environment(Config, ABC):
             raise DataError("this trial is over", got=f"{len(actions)} steps", expected=f"fewer than {self.n_steps}")
         history = History.empty(1, len(states))
         history.states[0] = states
-        for time, (action, (_, _, reward)) in enumerate(zip(actions, taken, strict=True)):
+        for time, (action, (_, _, reward, mark)) in enumerate(zip(actions, taken, strict=True)):
             history.actions[0, time], history.rewards[0, time] = action, float(reward)
-            history.ended[0, time] = self.ends_after(time)
+            history.ended[0, time] = bool(mark) if self.ends_anywhere else self.ends_after(time)
         return history
 
 

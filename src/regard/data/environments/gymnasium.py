@@ -1,8 +1,9 @@
 """Environments of Gymnasium (Towers et al. 2024) with discrete states and actions, by their id, such as FrozenLake-v1.
 
-A trial is `steps` steps: an episode that ends is followed by another in the same environment. An environment is seeded
-by the seed, the split and its number. `as_gymnasium` does the reverse: it gives an environment that was made here, such
-as a bandit, Gymnasium's interface, for programs that are written for it.
+A trial is `steps` steps: an episode that ends is followed by another in the same environment. If a trial is written as
+text, "!" marks the step that ended an episode: "4/1:0 8/1:0! 0/2:0 1". An environment is seeded by the seed, the split
+and its number. `as_gymnasium` does the reverse: it gives an environment that was made here, such as a bandit,
+Gymnasium's interface, for programs that are written for it.
 
 Gymnasium is imported when it is used: `pip install regard[gymnasium]`.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from regard.data.environments._environment import Environment, Numbers, Worlds
 class Gymnasium(Environment):
     id: str = Field(description="as gymnasium.make takes it")
     steps: int = Field(100, gt=0, le=10_000, description="steps of a trial")
+    ends_anywhere: ClassVar[bool] = True
 
     @property
     def n_actions(self) -> int:

@@ -1,10 +1,11 @@
 """How much of each frequency of a signal is missing: the error's share of the signal's energy, by octave.
 
-    error_f = Σ |F(prediction − signal)|² / Σ |F(signal)|²        over frequencies from f to 2f (error_1: below 2)
+    error_f = Σ |F(prediction − signal)|² / Σ |F(signal)|²        over frequencies from f to 2f (error_1: 0 < f < 2)
 
 F is the Fourier transform over the whole signal. Frequencies are in cycles over the signal; for a picture, the
-frequency is the length of the frequency vector. The error is 1 for a band that is not learnt at all and 0 for one that
-is fitted. Logged at each validation, it shows the spectral bias: low bands fall first.
+frequency is the length of the frequency vector. Frequency 0, the mean, belongs to no band. The error is 1 for a band
+that is not learnt at all and 0 for one that is fitted. Logged at each validation, it shows the spectral bias: low bands
+fall first.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def band_errors(predicted: NDArray[np.float32], values: NDArray[np.float32]) -> 
     mean = values.mean(axis=axes)
     wrong = np.abs(np.fft.fftn(predicted.astype(np.float64) - values, axes=axes)) ** 2
     energy = np.abs(np.fft.fftn(values.astype(np.float64) - mean, axes=axes)) ** 2
+    wrong[length == 0] = energy[length == 0] = 0.0
     errors = {}
     for octave in _OCTAVES:
         band = (length < 2) if octave == 1 else (length >= octave) & (length < 2 * octave)

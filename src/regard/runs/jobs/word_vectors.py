@@ -43,8 +43,21 @@ class WordVectorsJob(Setup):
         super().__init__(recipe, start)
         if not issubclass(lookup.find("regard.models", self.model_name), Fitted):
             raise ConfigError("this model does not learn word vectors", got=self.model_name, expected="word2vec, glove")
+        self._check_trainable()
         if recipe.training.max_steps is not None:
             raise ConfigError("word vectors are trained in epochs", remedy="Set training.max_epochs, not max_steps.")
+
+    def _check_trainable(self) -> None:
+        """Refuse a model that consists of vectors alone, as from a file of another program."""
+        wanted = self.recipe.model
+        before = self.start.config.model_dump() if self.start is not None else {}
+        if {**before, **wanted.options}.get("trained") is False:
+            raise ConfigError(
+                "a model that holds only vectors cannot be trained further",
+                got=f"model.start {wanted.start}" if self.start is not None else "model.options.trained False",
+                expected="a model that regard trained",
+                remedy="Choose model.name, and give the vectors as model.embeddings with d_model in model.options.",
+            )
 
     def task(self) -> WordVectors:
         return WordVectors()
