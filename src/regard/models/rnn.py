@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from regard.core import taps
 from regard.core.config import Config
-from regard.core.errors import UsageError
+from regard.core.errors import ConfigError, UsageError
 from regard.core.output import Output
 from regard.core.state import State
 from regard.layers.characters import N_CHARACTERS, CharacterWords
@@ -69,8 +69,6 @@ class RnnConfig(Config):
     def _fits(self) -> Self:
         if self.bidirectional and self.head == "tokens":
             raise ValueError("a bidirectional network cannot predict the next word: it has seen it")
-        if self.bidirectional and self.variational:
-            raise ValueError("variational dropout is for one direction: set variational or bidirectional to false")
         if self.tie and self.head == "tokens" and self.d_hidden != self.d_embedding:
             raise ValueError("with tie, d_hidden must be d_embedding")
         if self.characters and self.head == "tokens":
@@ -199,7 +197,15 @@ class Rnn(Unconditional):
 
     @property
     def _masks_steps(self) -> bool:
-        return self.training and self.config.variational and self.config.dropout > 0
+        config = self.config
+        masks = self.training and config.variational and config.dropout > 0
+        if masks and config.bidirectional:
+            raise ConfigError(
+                "variational dropout is for one direction",
+                got="variational and bidirectional",
+                remedy="Set one of them to false in model.options.",
+            )
+        return masks
 
     def _drop(self, x: Tensor) -> Tensor:
         if not (self.training and self.config.variational):
