@@ -107,6 +107,22 @@ def test_kept_features_are_reused_and_resuming_changes_no_bit(data, encoder, cap
     regard.train(recipe(data, images="pictures.tar", data={**given, "keep": False}, **short), data / "pixels")
 
 
+def test_the_new_setting_decides_whether_the_encoder_is_trained(data, encoder):
+    """A model to start from may have been trained with the other setting."""
+    short = {"max_steps": 2, "metric": "loss", "lr": 1e-2, "warmup": 1}
+    regard.train(recipe(data, data={"encoder": str(data / "encoder")}, **short), data / "frozen", quiet=True)
+    before = encoder.state_dict()
+    for name, start, frozen in (("thawed", "frozen", False), ("again", "thawed", True)):
+        further = recipe(data, **short)
+        further["model"] = {"start": str(data / start), "options": {"frozen": frozen}}
+        kept = len(list((data / "cache" / "features").iterdir()))
+        after = regard.train(further, data / name, quiet=True).model.encoder.state_dict()
+        assert torch.equal(after["stem.convolution.weight"], before["stem.convolution.weight"]) == frozen
+        assert len(list((data / "cache" / "features").iterdir())) == kept + frozen, "features of a frozen encoder only"
+        validate(data / name)
+        before = after
+
+
 def test_features_are_kept_under_all_that_they_depend_on(data, encoder):
     form = ImageForm(size=16, mean=(0.5,) * 3, std=(0.5,) * 3)
     pictures, names = Pictures(data / "pictures"), ["0.png", "5.png"]
