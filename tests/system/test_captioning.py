@@ -23,6 +23,11 @@ from regard.store import StoredModel, save_model
 COLOURS = {"red": (200, 30, 30), "green": (30, 170, 60), "blue": (30, 60, 200), "black": (10, 10, 10)}
 SIZES = {"d_embedding": 16, "d_hidden": 24, "dropout": 0.0, "d_memory": 16, "d_attention": 16}
 
+FROM_PIXELS = {
+    **{"encoder": "resnet", "frozen": False},
+    "encoder_options": {"image_size": 16, "widths": (8, 16), "blocks": 1},
+}
+
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
@@ -70,9 +75,7 @@ def recipe(place, *, images="pictures", data=None, **changes):
 
 
 def test_from_pixels_to_captions(data, capsys):
-    resnet = {"encoder": "resnet", "frozen": False,
-              "encoder_options": {"image_size": 16, "widths": (8, 16), "blocks": 1}}  # fmt: skip
-    model = regard.train(recipe(data, options=resnet, data={"size": 16}), data / "out", quiet=True)
+    model = regard.train(recipe(data, options=FROM_PIXELS, data={"size": 16}), data / "out", quiet=True)
     files = [str(data / "pictures" / f"{number}.png") for number in (1, 7)]
     assert model.caption(files) == ["red beside green", "green beside black"]
     assert model.verbs() == {"caption": "a captioning model"}
@@ -159,6 +162,24 @@ def test_what_is_wrong_is_said_in_one_line(data, encoder, capsys):
         Pictures(data / "pictures.tar").open("x.png")
     with pytest.raises(DataError, match="no captions of split 'dev': got splits train"):
         read_captions(data / "captions.jsonl", "dev")
+
+
+def test_captions_with_punctuation_are_compared_as_words(data):
+    given = {"size": 16, "words_only": False}
+    lines = [json.loads(line) for line in (data / "captions.jsonl").read_text().splitlines()]
+    lines = [{**line, "captions": line["captions"][:1]} for line in lines]  # with capital and full stop
+    (data / "captions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    model = regard.train(recipe(data, options=FROM_PIXELS, data=given, max_steps=240), data / "out", quiet=True)
+    file = str(data / "pictures" / "1.png")
+    assert model.caption([file]) == ["Red beside green ."]
+    names = ("exact_text", "bleu_1", "bleu_3", "chrf")
+    for changes in ({}, {"data.words_only": "true"}):
+        numbers = validate(data / "out", changes=changes)
+        assert [numbers[name] for name in names] == pytest.approx([1.0, 100.0, 100.0, 100.0])
+    assert model.stored.extra["words_only"] is False
+    assert model.subject(file, "Green beside red .").texts == ["Green beside red ."]
+    del model.stored.extra["words_only"]  # as in folders of earlier versions
+    assert model.subject(file, "green beside red .").texts == ["green beside red"]
 
 
 def test_images_of_any_size_and_one_pixel_are_captioned(data, encoder):

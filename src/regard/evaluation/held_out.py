@@ -26,6 +26,7 @@ class HeldOut:
     """`measured` holds the task's measurements on the batches. `material` holds what else the data offers, by name:
 
     inputs, references       inputs to generate text for, and the right texts for each
+    form                     a function that writes a generated text in the form of the references
     names                    of inputs that are no text, such as images
     classes                  the names of the classes; `measured` holds logits and class numbers
     numbers                  True: `measured` holds numbers and their targets
@@ -47,7 +48,8 @@ class HeldOut:
         """The text that the model generates for each input; evaluators with the same search share one decoding."""
         key = tuple(sorted(search.items()))
         if key not in self._texts:
-            self._texts[key] = self.model.texts(self.material["inputs"], **search)
+            written, form = self.model.texts(self.material["inputs"], **search), self.material.get("form")
+            self._texts[key] = written if form is None else [form(text) for text in written]
         return self._texts[key]
 
     def samples(self, count: int = 3) -> list[Sample]:

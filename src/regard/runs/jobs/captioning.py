@@ -115,7 +115,7 @@ class CaptioningJob(Setup):
         return take_weights(model, self._encoder, self.data.encoder)
 
     def extra(self) -> dict[str, Any]:
-        return {"image": self._form.model_dump(mode="json")}
+        return {"image": self._form.model_dump(mode="json"), "words_only": self.data.words_only}
 
     def material(self) -> dict[str, Any]:
         assert self._held_out is not None
@@ -123,8 +123,10 @@ class CaptioningJob(Setup):
         inputs: list[Any] = images.rows() if isinstance(images, KeptFeatures) else []
         if isinstance(images, PixelRows):
             inputs = [partial(images.opened, name) for name in images.names]
-        references = [[words_only(text) for text in entry.captions] for entry in entries]
-        return {"inputs": inputs, "references": references, "names": [entry.image for entry in entries]}
+        references = [list(filter(None, map(words_only, entry.captions))) or [""] for entry in entries]
+        learnt = self.data.words_only and (self.start is None or self.start.extra.get("words_only", True))
+        form = {} if learnt else {"form": words_only}
+        return {"inputs": inputs, "references": references, "names": [entry.image for entry in entries], **form}
 
     @cached_property
     def _encoder(self) -> StoredModel | None:
