@@ -195,10 +195,15 @@ def test_forms_of_captions(tmp_path):
     first, second = read_captions(tmp_path / "a.txt")
     assert (first.image, len(first.captions), second.captions) == ("1.jpg", 2, ("x",))
     assert [words_only(text) for text in first.captions] == ["a dog running", "two dogs tri-colored toys"]
-    for bad in ("no tab\n", '{"image": 3, "captions": []}\n', "{broken\n"):
+    bad_lines = ("no tab", '{"image": 3, "captions": []}', "{broken", '{"image": "1.jpg", "captions": "A dog"}',
+                 '{"image": "1.jpg", "captions": {"a": 1}}', '{"image": "1.jpg", "captions": ["a"], "split": ["x"]}',
+                 '{"image": "1.jpg", "captions": ["a"], "split": 1}')  # fmt: skip
+    for bad in bad_lines:
         (tmp_path / "b.txt").write_text(bad)
-        with pytest.raises(DataError, match="line 1 of .*b.txt is no caption"):
+        with pytest.raises(DataError, match="line 1 of .*b.txt is no caption") as caught:
             read_captions(tmp_path / "b.txt")
+        assert "\n" not in str(caught.value)
+        assert ("into a list" in str(caught.value)) == bad.startswith("{")
 
 
 def test_captions_are_graded_from_right_to_wrong(data, encoder, capsys):
