@@ -23,6 +23,11 @@ from regard.store import StoredModel, save_model
 COLOURS = {"red": (200, 30, 30), "green": (30, 170, 60), "blue": (30, 60, 200), "black": (10, 10, 10)}
 SIZES = {"d_embedding": 16, "d_hidden": 24, "dropout": 0.0, "d_memory": 16, "d_attention": 16}
 
+FROM_PIXELS = {
+    **{"encoder": "resnet", "frozen": False},
+    "encoder_options": {"image_size": 16, "widths": (8, 16), "blocks": 1},
+}
+
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
@@ -70,9 +75,7 @@ def recipe(place, *, images="pictures", data=None, **changes):
 
 
 def test_from_pixels_to_captions(data, capsys):
-    resnet = {"encoder": "resnet", "frozen": False,
-              "encoder_options": {"image_size": 16, "widths": (8, 16), "blocks": 1}}  # fmt: skip
-    model = regard.train(recipe(data, options=resnet, data={"size": 16}), data / "out", quiet=True)
+    model = regard.train(recipe(data, options=FROM_PIXELS, data={"size": 16}), data / "out", quiet=True)
     files = [str(data / "pictures" / f"{number}.png") for number in (1, 7)]
     assert model.caption(files) == ["red beside green", "green beside black"]
     assert model.verbs() == {"caption": "a captioning model"}
@@ -105,6 +108,22 @@ def test_kept_features_are_reused_and_resuming_changes_no_bit(data, encoder, cap
     validate(data / "whole")  # the encoder in the model's own folder is the same, so its features are found
     assert len(list((data / "cache" / "features").iterdir())) == before
     regard.train(recipe(data, images="pictures.tar", data={**given, "keep": False}, **short), data / "pixels")
+
+
+def test_the_new_setting_decides_whether_the_encoder_is_trained(data, encoder):
+    """A model to start from may have been trained with the other setting."""
+    short = {"max_steps": 2, "metric": "loss", "lr": 1e-2, "warmup": 1}
+    regard.train(recipe(data, data={"encoder": str(data / "encoder")}, **short), data / "frozen", quiet=True)
+    before = encoder.state_dict()
+    for name, start, frozen in (("thawed", "frozen", False), ("again", "thawed", True)):
+        further = recipe(data, **short)
+        further["model"] = {"start": str(data / start), "options": {"frozen": frozen}}
+        kept = len(list((data / "cache" / "features").iterdir()))
+        after = regard.train(further, data / name, quiet=True).model.encoder.state_dict()
+        assert torch.equal(after["stem.convolution.weight"], before["stem.convolution.weight"]) == frozen
+        assert len(list((data / "cache" / "features").iterdir())) == kept + frozen, "features of a frozen encoder only"
+        validate(data / name)
+        before = after
 
 
 def test_features_are_kept_under_all_that_they_depend_on(data, encoder):
@@ -145,6 +164,24 @@ def test_what_is_wrong_is_said_in_one_line(data, encoder, capsys):
         read_captions(data / "captions.jsonl", "dev")
 
 
+def test_captions_with_punctuation_are_compared_as_words(data):
+    given = {"size": 16, "words_only": False}
+    lines = [json.loads(line) for line in (data / "captions.jsonl").read_text().splitlines()]
+    lines = [{**line, "captions": line["captions"][:1]} for line in lines]  # with capital and full stop
+    (data / "captions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    model = regard.train(recipe(data, options=FROM_PIXELS, data=given, max_steps=240), data / "out", quiet=True)
+    file = str(data / "pictures" / "1.png")
+    assert model.caption([file]) == ["Red beside green ."]
+    names = ("exact_text", "bleu_1", "bleu_3", "chrf")
+    for changes in ({}, {"data.words_only": "true"}):
+        numbers = validate(data / "out", changes=changes)
+        assert [numbers[name] for name in names] == pytest.approx([1.0, 100.0, 100.0, 100.0])
+    assert model.stored.extra["words_only"] is False
+    assert model.subject(file, "Green beside red .").texts == ["Green beside red ."]
+    del model.stored.extra["words_only"]  # as in folders of earlier versions
+    assert model.subject(file, "green beside red .").texts == ["green beside red"]
+
+
 def test_images_of_any_size_and_one_pixel_are_captioned(data, encoder):
     given = {"encoder": str(data / "encoder")}
     model = regard.train(recipe(data, data=given, max_steps=1, metric="loss"), data / "out", quiet=True)
@@ -158,10 +195,15 @@ def test_forms_of_captions(tmp_path):
     first, second = read_captions(tmp_path / "a.txt")
     assert (first.image, len(first.captions), second.captions) == ("1.jpg", 2, ("x",))
     assert [words_only(text) for text in first.captions] == ["a dog running", "two dogs tri-colored toys"]
-    for bad in ("no tab\n", '{"image": 3, "captions": []}\n', "{broken\n"):
+    bad_lines = ("no tab", '{"image": 3, "captions": []}', "{broken", '{"image": "1.jpg", "captions": "A dog"}',
+                 '{"image": "1.jpg", "captions": {"a": 1}}', '{"image": "1.jpg", "captions": ["a"], "split": ["x"]}',
+                 '{"image": "1.jpg", "captions": ["a"], "split": 1}')  # fmt: skip
+    for bad in bad_lines:
         (tmp_path / "b.txt").write_text(bad)
-        with pytest.raises(DataError, match="line 1 of .*b.txt is no caption"):
+        with pytest.raises(DataError, match="line 1 of .*b.txt is no caption") as caught:
             read_captions(tmp_path / "b.txt")
+        assert "\n" not in str(caught.value)
+        assert ("into a list" in str(caught.value)) == bad.startswith("{")
 
 
 def test_captions_are_graded_from_right_to_wrong(data, encoder, capsys):

@@ -103,6 +103,41 @@ def test_resuming_and_the_same_seed_change_no_bit(place, trained):
     assert bank.usable.sum() == 8
 
 
+@pytest.mark.parametrize("differential", ["dan", "dcn"])
+def test_a_model_without_exemplars_gets_some(place, differential, capsys):
+    plain = place / "plain"
+    regard.train(recipe(place, max_steps=2), plain, quiet=True)
+    further = {**recipe(place, max_steps=2, lr=1e-3)}
+    further["model"] = {"start": str(plain), "options": {**DIFFERENTIAL, "differential": differential}}
+    model = regard.train(further, place / f"{differential}_after")
+    assert "train: 18 images" in capsys.readouterr().out, "24, without 2 that are held out and 4 exemplars"
+    assert model.model.bank.usable.sum() == 8
+    assert len(set(model.stored.extra["exemplars"])) == 4
+    assert validate(place / f"{differential}_after").keys() == {"loss", "accuracy"}
+
+
+def test_training_goes_on_without_the_exemplars(place, trained, capsys):
+    further = {**recipe(place, max_steps=2), "model": {"start": str(place / "out")}}
+    model = regard.train(further, place / "further")
+    assert "train: 18 images" in capsys.readouterr().out
+    assert torch.equal(model.model.bank.pixel_values, trained.model.bank.pixel_values)
+    assert model.stored.extra["exemplars"] == trained.stored.extra["exemplars"]
+    names = trained.stored.extra["exemplars"]
+    pictures = [Image.open(place / name.rpartition("/")[2]) for name in names]
+    torch.testing.assert_close(model.form.pixel_values(pictures), model.model.bank.pixel_values)
+    other = {**further, "model": {"start": str(place / "out"), "options": {"differential": "none"}}}
+    assert "exemplars" not in regard.train(other, place / "without").stored.extra
+    assert "train: 22 images" in capsys.readouterr().out, "a model without exemplars trains on all"
+    with zipfile.ZipFile(place / "other.zip", "w") as archive:  # other pictures with the same names
+        for number in range(24):
+            Image.new("RGB", (8, 8), (number, 9 * number, 0)).save(place / "odd.png")
+            archive.write(place / "odd.png", f"train/images/{number}.png")
+        archive.writestr("train/questions.json", json.dumps([["is it red?", "no", number] for number in range(24)]))
+    further["data"]["train"]["place"] = str(place / "other.zip")
+    regard.train(further, place / "elsewhere")
+    assert "train: 22 images" in capsys.readouterr().out
+
+
 def test_bad_input_is_refused_in_one_line(place, trained, capsys):
     (place / "no.png").write_text("no image")
     Image.new("RGB", (1, 1), COLOURS["red"]).save(place / "dot.png")

@@ -86,6 +86,14 @@ class AskedImages:
         rest, taken = (self.rows[np.sort(part)] for part in (order[count:], order[:count]))
         return replace(self, rows=rest), replace(self, rows=taken)
 
+    def without(self, rows: Sequence[int]) -> AskedImages:
+        """The images of this set but those with these numbers."""
+        rest = self.rows[~np.isin(self.rows, rows)]
+        if not len(rest):
+            remedy = "Add images, or start from another model."
+            raise DataError("no image is left to train on: all are exemplars", got=len(self), remedy=remedy)
+        return replace(self, rows=rest)
+
     def tensors(self, rows: Ints, form: ImageForm, padding: int) -> dict[str, Tensor]:
         """The tensors of a batch of images, by their number in this set."""
         chosen = self.rows[rows]

@@ -71,13 +71,18 @@ def _entry(line: str, path: Path, number: int) -> tuple[str, list[str], str | No
     try:
         entry = json.loads(line)
         image, texts, split = entry["image"], entry["captions"], entry.get("split")
-        good = isinstance(image, str) and bool(texts) and all(isinstance(text, str) for text in texts)
+        good = isinstance(image, str) and isinstance(texts, list) and bool(texts)
+        good = good and all(isinstance(text, str) for text in texts) and isinstance(split, str | None)
     except (ValueError, KeyError, TypeError, RecursionError):
         good = False
     if not good:
-        expected = '{"image": "1.jpg", "captions": ["…"]}'
-        raise DataError(f"line {number} of {path} is no caption", got=f"{line[:40]!r}", expected=expected)
-    return image, list(texts), split
+        raise DataError(
+            f"line {number} of {path} is no caption",
+            got=f"{line[:80]!r}",
+            expected='{"image": "1.jpg", "captions": ["…"]}',
+            remedy="Put the captions into a list, even a single one; a split is one name.",
+        )
+    return image, texts, split
 
 
 class CaptionRows:

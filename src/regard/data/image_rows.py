@@ -82,7 +82,8 @@ def encode_images(
     numbers = {name: number for number, name in enumerate(classes)}
     names = source.classes()
     if unknown := [name for name in names if name not in numbers]:
-        raise DataError("some classes do not occur in training", got=", ".join(unknown[:5]))
+        got, expected = ", ".join(unknown[:5]), ", ".join(classes[:10]) + ("…" if len(classes) > 10 else "")
+        raise DataError("some classes do not occur in training", got=got, expected=expected)
     facts = {"channels": channels, "size": size}
     with arrays.writing(folder, KIND, {"pixels": "|u1", "labels": "<i8"}, facts) as files:
         for image, label in source.images():

@@ -26,6 +26,7 @@ class HeldOut:
     """`measured` holds the task's measurements on the batches. `material` holds what else the data offers, by name:
 
     inputs, references       inputs to generate text for, and the right texts for each
+    form                     a function that writes a generated text in the form of the references
     names                    of inputs that are no text, such as images
     classes                  the names of the classes; `measured` holds logits and class numbers
     numbers                  True: `measured` holds numbers and their targets
@@ -49,7 +50,8 @@ class HeldOut:
         1 is greedy. A recipe whose own `search` samples or lists several outputs is still measured by beams.
         """
         if beam not in self._texts:
-            self._texts[beam] = self._searched(self.material["inputs"], beam)
+            written, form = self._searched(self.material["inputs"], beam), self.material.get("form")
+            self._texts[beam] = written if form is None else [form(text) for text in written]
         return self._texts[beam]
 
     def _searched(self, inputs: Sequence[Any], beam: int) -> list[str]:

@@ -82,7 +82,9 @@ class CaptioningPipeline(Loaded):
         return results
 
     def subject(self, inputs: Any, target: Any = None, **search: Any) -> Subject:
-        """One image or several; the target is a given caption, or by default the result of the search."""
+        """One image or several; the target is a given caption, or by default the result of the search.
+
+        A given caption is read in the form in which captions were learnt: as lower-case words, or as it is."""
         images = [inputs] if isinstance(inputs, (str, Path)) or not isinstance(inputs, Sequence) else list(inputs)
         if not images:
             raise UsageError("there is nothing to explain: no image")
@@ -92,7 +94,8 @@ class CaptioningPipeline(Loaded):
             written, decoded = [caption.tokens for caption in best], {"decoded": True}
         else:
             given = subjects.listed(target, "caption")
-            written = self.tokenizer.encode_batch([words_only(text) for text in given])
+            words = self.stored.extra.get("words_only", True)
+            written = self.tokenizer.encode_batch([words_only(text) if words else text for text in given])
         if len(written) != len(images):
             raise UsageError(
                 "each image needs a caption", got=f"{len(images)} and {len(written)}", expected="the same number"

@@ -60,9 +60,10 @@ class Prepared:
 
 
 class Job:
-    def __init__(self, recipe: Recipe, start: StoredModel | None) -> None:
+    def __init__(self, recipe: Recipe, start: StoredModel | None, *, evaluating: bool = False) -> None:
         self.recipe, self.start = recipe, start
         self.setup: Setup = lookup.find(JOBS, recipe.task)(recipe, start)
+        self.setup.evaluating = evaluating
         self.task = self.setup.task()
         self._check_model()
         named = recipe.evaluation

@@ -63,6 +63,8 @@ class Setup:
     """What the held-out data offers evaluators, by the names in `HeldOut`."""
     two_passes: ClassVar[bool] = False
     """Whether its task can run a batch twice (`training.r_drop`)."""
+    evaluating: bool = False
+    """Whether the model to start from is evaluated as it is, and not trained."""
 
     def __init__(self, recipe: Recipe, start: StoredModel | None) -> None:
         self.recipe, self.data, self.start = recipe, recipe.data, start

@@ -104,7 +104,7 @@ def _data_of(stored: StoredModel, text: str | Path) -> dict[str, Any]:
 
 
 def _validated(recipe: Recipe, stored: StoredModel) -> dict[str, float]:
-    job = Job(recipe, stored)
+    job = Job(recipe, stored, evaluating=True)
     with tempfile.TemporaryDirectory() as temporary:
         prepared = job.prepare(Path(temporary), lambda _: None)
         if prepared.validate is None:
@@ -113,7 +113,7 @@ def _validated(recipe: Recipe, stored: StoredModel) -> dict[str, float]:
 
 
 def _graded(recipe: Recipe, stored: StoredModel, count: int, search: Mapping[str, Any]) -> list[Graded]:
-    job = Job(recipe, stored)
+    job = Job(recipe, stored, evaluating=True)
     if not {"inputs", "references"} <= set(job.setup.offers) or not job.setup.validates:
         got = f"{with_article(stored.name)} for {stored.task.replace('_', ' ')}"
         raise UsageError("only generated texts with references can be graded", got=got)

@@ -115,7 +115,7 @@ class CaptioningJob(Setup):
         return take_weights(model, self._encoder, self.data.encoder)
 
     def extra(self) -> dict[str, Any]:
-        return {"image": self._form.model_dump(mode="json")}
+        return {"image": self._form.model_dump(mode="json"), "words_only": self.data.words_only}
 
     def material(self) -> dict[str, Any]:
         assert self._held_out is not None
@@ -123,14 +123,21 @@ class CaptioningJob(Setup):
         inputs: list[Any] = images.rows() if isinstance(images, KeptFeatures) else []
         if isinstance(images, PixelRows):
             inputs = [partial(images.opened, name) for name in images.names]
-        references = [[words_only(text) for text in entry.captions] for entry in entries]
-        return {"inputs": inputs, "references": references, "names": [entry.image for entry in entries]}
+        references = [list(filter(None, map(words_only, entry.captions))) or [""] for entry in entries]
+        learnt = self.data.words_only and (self.start is None or self.start.extra.get("words_only", True))
+        form = {} if learnt else {"form": words_only}
+        return {"inputs": inputs, "references": references, "names": [entry.image for entry in entries], **form}
 
     @cached_property
     def _encoder(self) -> StoredModel | None:
         """The encoder to start from."""
-        frozen = self.start is None and self.recipe.model.options.get("frozen", True)
-        return open_encoder(self.data.encoder, frozen=frozen)
+        return open_encoder(self.data.encoder, frozen=self.start is None and self._frozen)
+
+    @property
+    def _frozen(self) -> bool:
+        """Whether the new model leaves its encoder as it is: as the recipe says, else as the model to start from."""
+        usual = True if self.start is None else getattr(self.start.config, "frozen", False)
+        return bool(self.recipe.model.options.get("frozen", usual))
 
     @cached_property
     def _form(self) -> ImageForm:
@@ -155,11 +162,11 @@ class CaptioningJob(Setup):
     def _images(self, pictures: Pictures, captioned: list[Captioned], say: Say, flip: bool) -> ImageTensors:
         names = [entry.image for entry in captioned]
         encoder: Any = None
-        if self.start is not None and getattr(self.start.config, "frozen", False):
+        if self.start is not None:
             encoder = self.start.model.encoder
-        elif self.start is None and self._encoder is not None and self.recipe.model.options.get("frozen", True):
+        elif self._encoder is not None:
             encoder = self._encoder.model
-        if not self.data.keep or encoder is None:
+        if not self.data.keep or not self._frozen or encoder is None:
             return PixelRows(names, pictures.open, self._form, versions=1 + flip)
         whole = find(_MODELS, self.model_name).whole
         return features_of(pictures, names, encoder, self._form, mirrored=flip, whole=whole, say=say)

@@ -22,6 +22,7 @@ from regard.data.text_rows import TextRows
 from regard.evaluation import metrics
 from regard.evaluation.evaluators import Evaluator, make_evaluator
 from regard.models import check_words, reads_cls, row_layout
+from regard.runs.jobs._classes import known_classes
 from regard.runs.jobs._tables import WORDPIECE, LabelledFile, all_texts
 from regard.runs.recipe import Recipe
 from regard.runs.setup import ClsSetup, Say, TokenizerConfig
@@ -123,10 +124,12 @@ class ClassificationJob(ClsSetup):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The classes in order; none for a regression."""
+        """The classes in order, which is that of the model to start from if it has them; none for a regression."""
         if self.regression:
             return ()
-        return tuple(self._glue.classes.values()) if self._glue else self.data.labels or classes(self._train)
+        given = tuple(self._glue.classes.values()) if self._glue else self.data.labels
+        known = known_classes(self, given or {example.label for example in self._train})
+        return tuple(known) if known is not None else given or classes(self._train)
 
     @cached_property
     def _train(self) -> list[Example]:

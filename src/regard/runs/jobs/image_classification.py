@@ -18,6 +18,7 @@ from regard.data.chance import Dice
 from regard.data.image_files import IdxFiles, ImageFolder, ImageSource, Sprite
 from regard.data.image_rows import ImageRows, LabelledImages, encode_images
 from regard.data.images import ImageForm
+from regard.runs.jobs._classes import known_classes
 from regard.runs.setup import Say, Setup
 from regard.tasks.image_classification import ImageClassification
 
@@ -88,7 +89,7 @@ class ImageClassificationJob(Setup):
         size, channels = self._shape()
         # The model to start from has positions for its own image size; for other sizes they are interpolated.
         size = getattr(self.start.config, "image_size", size) if self.start is not None else size
-        return {"image_size": size, "channels": channels, "n_labels": len(self._source.classes())}
+        return {"image_size": size, "channels": channels, "n_labels": len(self.classes)}
 
     def encode(self, folder: Path, say: Say) -> tuple[LabelledImages, LabelledImages | None]:
         train, held_out = self._encoded(self._source, folder / "train", say), None
@@ -108,10 +109,17 @@ class ImageClassificationJob(Setup):
         )
 
     def extra(self) -> dict[str, Any]:
-        return {"labels": self._source.classes(), "image": self._form.model_dump(mode="json")}
+        return {"labels": self.classes, "image": self._form.model_dump(mode="json")}
 
     def material(self) -> dict[str, Any]:
-        return {"classes": self._source.classes()}
+        return {"classes": self.classes}
+
+    @cached_property
+    def classes(self) -> list[str]:
+        """The classes of the model to start from if it has those of the training images, else these."""
+        own = self._source.classes()
+        known = known_classes(self, own)
+        return own if known is None else known
 
     @cached_property
     def _source(self) -> ImageSource:
@@ -142,7 +150,7 @@ class ImageClassificationJob(Setup):
     def _encoded(self, source: ImageSource, place: Path, say: Say) -> LabelledImages:
         if not arrays.holds(place, image_rows.KIND):
             size, channels = self._shape()
-            known, classes = self._known_form(), self._source.classes()
+            known, classes = self._known_form(), self.classes
             how = known.resizing if known is not None else None
             made = encode_images(source, place, size=size, channels=channels, classes=classes, resizing=how)
             say(f"{place.name}: {len(made):,} images")

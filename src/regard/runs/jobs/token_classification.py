@@ -12,6 +12,7 @@ from pydantic import Field
 from regard.core.config import Config
 from regard.data.tagged import Tagged, TaggedRows, read_tagged
 from regard.models import reads_cls
+from regard.runs.jobs._classes import known_classes
 from regard.runs.jobs._files import Files, paths
 from regard.runs.setup import ClsSetup, Say, TokenizerConfig
 from regard.tasks.token_classification import TokenClassification
@@ -62,8 +63,10 @@ class TokenClassificationJob(ClsSetup):
 
     @cached_property
     def tags(self) -> list[str]:
-        """The tags of the training sentences, in alphabetical order."""
-        return sorted({tag for sentence in self._train for tag in sentence.tags})
+        """The tags of the model to start from if it has those of the training sentences, else these by alphabet."""
+        tags = sorted({tag for sentence in self._train for tag in sentence.tags})
+        known = known_classes(self, tags)
+        return tags if known is None else known
 
     @cached_property
     def _train(self) -> list[Tagged]:

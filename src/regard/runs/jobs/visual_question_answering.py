@@ -2,18 +2,20 @@
 
 With `encoder`, a model folder, the new model starts from that encoder's weights; `model.options.frozen` leaves them as
 they are. Images are decoded once and kept as bytes. `validation_share` holds out whole images, with their questions.
-A model with differential attention gets its exemplars here: training images that the seed draws, which are then not
-trained on.
+A new model with differential attention gets its exemplars here, also if it starts from a model without: training images
+that the seed draws, which are then not trained on. Their names are stored with the model, so that training which goes
+on from it does not train on them either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+import torch
 from pydantic import Field, model_validator
 from torch import nn
 
@@ -34,6 +36,7 @@ from regard.store import StoredModel
 from regard.tasks.visual_question_answering import VisualQuestionAnswering
 
 _SPLIT, _EXEMPLARS = 2**63, 2**63 + 1  # "epochs" for random numbers; no real epoch reaches them
+_BANK = ("exemplars", "exemplar_questions", "exemplar_words")  # the sizes of the exemplars' tensors
 _REMEDY = "Check data's place, questions and images."
 
 
@@ -108,8 +111,11 @@ class VisualQuestionAnsweringJob(Setup):
         elif self.data.validation_share:
             count = max(1, round(self.data.validation_share * len(train)))
             train, held_out = train.split(count, Dice(seed, _SPLIT))
-        if self._differs and self.start is None:
+        if self._differs and not self._has_exemplars:
             train, self._exemplars = train.split(self._option("exemplars"), Dice(seed, _EXEMPLARS))
+            self._exemplar_names = [self._names[row] for row in self._exemplars.rows]
+        elif self._differs and not self.evaluating:
+            train = self._without_exemplars(train)
         for name, images in (("train", train), ("validation", held_out), ("exemplars", self._exemplars)):
             if images is not None:
                 say(f"{name}: {len(images):,} images, {images.n_questions:,} questions")
@@ -146,7 +152,8 @@ class VisualQuestionAnsweringJob(Setup):
         return [*lines, f"{len(images)} training images are exemplars"]
 
     def extra(self) -> dict[str, Any]:
-        return {"labels": self.answers, "image": self._form.model_dump(mode="json")}
+        exemplars = {"exemplars": self._exemplar_names} if self._exemplar_names else {}
+        return {"labels": self.answers, "image": self._form.model_dump(mode="json"), **exemplars}
 
     def material(self) -> dict[str, Any]:
         return {"classes": self.answers}
@@ -162,18 +169,38 @@ class VisualQuestionAnsweringJob(Setup):
     def _asked(self) -> list[Asked]:
         return self.data.train.read()
 
+    @cached_property
+    def _names(self) -> list[str]:
+        """The training images, in the order in which they are asked about."""
+        return list(dict.fromkeys(entry.image for entry in self._asked))
+
     _exemplars: AskedImages | None = None
+    """The exemplars that are drawn for a new model."""
+    _exemplar_names: Sequence[str] = ()
     _form: ImageForm
 
     def _images(self, files: QuestionFiles, place: Path) -> AskedImages:
         """All images of some files, in the order in which they are asked about."""
         assert self.tokenizer is not None
         asked = self._asked if files is self.data.train else files.read()
-        names = list(dict.fromkeys(entry.image for entry in asked))
+        names = self._names if files is self.data.train else list(dict.fromkeys(entry.image for entry in asked))
         pixels = keep_pixels(place, files.pictures(), names, self._known_form())
         if "_form" not in vars(self):
             self._form = self._known_form() or _form(pixels.shape[2])
         return group(asked, names, pixels, self.tokenizer, self.answers, self.data.max_len)
+
+    def _without_exemplars(self, train: AskedImages) -> AskedImages:
+        """The training images that are not exemplars of the model to start from."""
+        assert self.start is not None
+        self._exemplar_names = [str(name) for name in self.start.extra.get("exemplars", ())]
+        places, bank = {name: row for row, name in enumerate(self._names)}, cast(Any, self.start.model).bank
+        # Pictures of other data may have the same names.
+        aside = [
+            places[name]
+            for name, seen in zip(self._exemplar_names, bank.pixel_values, strict=False)
+            if name in places and torch.allclose(self._form.tensor(train.pixels[[places[name]]])[0], seen, atol=0.01)
+        ]
+        return train.without(aside)
 
     def _known_form(self) -> ImageForm | None:
         """How images are prepared: as the model to start from says, or resized as the recipe says."""
@@ -197,10 +224,19 @@ class VisualQuestionAnsweringJob(Setup):
     def _differs(self) -> bool:
         return bool(self._option("differential") != "none")
 
+    @property
+    def _has_exemplars(self) -> bool:
+        """Whether the model to start from has exemplars that the new model takes over."""
+        if self.start is None or getattr(self.start.model, "bank", None) is None:
+            return False
+        return all(getattr(self.start.config, name) == self._option(name) for name in _BANK)
+
     def _option(self, name: str) -> Any:
+        """An option of the new model: as the recipe says, else as its size or the model to start from says."""
         model = find("regard.models", self.model_name)
         sized = model.SIZES.get(self.recipe.model.size, {}) if self.recipe.model.size else {}
-        return {**sized, **self.recipe.model.options}.get(name, model.Config.model_fields[name].default)
+        before = self.start.config.model_dump() if self.start is not None else {}
+        return {**sized, **before, **self.recipe.model.options}.get(name, model.Config.model_fields[name].default)
 
 
 def _form(size: int) -> ImageForm:
