@@ -83,3 +83,25 @@ def test_several_heads_erase_one_after_the_other_and_add_together():
                 torch.testing.assert_close(written[row, place, feature], wanted)
     alone = write(memory, weights[:, :1], erase[:, :1], add[:, :1])
     torch.testing.assert_close(alone, memory * (1 - weights[:, :1].mT * erase[:, :1]) + weights[:, :1].mT * add[:, :1])
+
+
+def test_heads_are_addressed_each_by_its_own_key_and_strength():
+    memory, key, strength = torch.randn(2, 6, 4), torch.randn(2, 3, 4), torch.rand(2, 3) * 5
+    weights = locate(memory, Address(key, strength))
+    for row in range(2):
+        for head in range(3):
+            cosine = torch.cosine_similarity(memory[row], key[row, head].expand(6, 4), dim=-1)
+            torch.testing.assert_close(weights[row, head], torch.softmax(strength[row, head] * cosine, -1))
+
+
+def test_watching_a_write_changes_nothing_and_shows_what_was_there():
+    memory, weights = torch.randn(2, 4, 5), torch.softmax(torch.randn(2, 3, 4), -1)
+    erase, add = torch.rand(2, 3, 5), torch.randn(2, 3, 5)
+    alone = write(memory, weights, erase, add, site="pen")
+    with regard.watch(parts=True) as record:
+        watched = write(memory, weights, erase, add, site="pen")
+        write(memory, weights, erase, add)
+    assert torch.equal(alone, watched)
+    assert record.sites == ["pen"]
+    torch.testing.assert_close(record["pen"].weights[:, :, 0], weights)
+    torch.testing.assert_close(record["pen"].values[:, 0], memory)

@@ -1,10 +1,13 @@
 """What an update does to the weights, against the arithmetic written out: clipping, moving average, learning rate."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from regard.training.averaging import average_checkpoints
 from regard.training.checkpoint import read_checkpoint
+from regard.training.trained import Trained
 
 PLAIN = {"dropout": 0.0, "optimizer": "sgd", "lr": 0.5, "warmup": 0, "schedule": "constant"}
 
@@ -150,3 +153,15 @@ def test_a_scaled_part_takes_so_much_smaller_steps(make_engine):
         scale = 0.25 if name.startswith("encoder.") else 0.0 if name.startswith("decoder.0.cross.") else 1.0
         expected = before[name] + scale * (after[name] - before[name])
         torch.testing.assert_close(parameter.detach(), expected, atol=1e-6, rtol=1e-5)
+
+
+def test_an_idle_share_gives_no_loss_and_no_gradient(make_engine):
+    """With several processes, one whose share of a batch is empty runs another batch that counts for nothing."""
+    engine = make_engine("plain", **PLAIN)
+    batch = next(iter(engine.data.epoch(0)))
+    trained = Trained(engine.model, engine.task)
+    torch.testing.assert_close(trained(batch), engine.task.loss(engine.model, batch))
+    loss = trained(replace(batch, idle=True))
+    loss.backward()
+    assert loss == 0
+    assert all(not parameter.grad.any() for parameter in engine.model.parameters())
