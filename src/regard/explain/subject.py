@@ -54,6 +54,8 @@ class Subject:
     """Each row's image as the model sees it [H,W,3]; empty without images."""
     beside: Mapping[str, Beside] = field(default_factory=dict)
     """Other images that it looks at, by the side of their patches."""
+    probabilities: Callable[[Tensor], Tensor] | None = None
+    """What the logits of classes mean: probabilities, or the number of a regression; None: softmax."""
 
     @property
     def rows(self) -> int:

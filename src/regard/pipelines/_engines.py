@@ -27,7 +27,8 @@ class Engines(nn.Module):
     def use_engine(self, engine: str) -> str | None:
         """Run with this engine from now on.
 
-        Returns why another engine runs in its place, or None if it can run.
+        Returns why another engine runs in its place, or None if it can run. Weights that are changed later are packed
+        again, unless they are changed through `.data`, which torch does not note: call `use_engine` again after that.
         """
         if engine not in ENGINES:
             raise UnknownName("engine", engine, ENGINES)
@@ -40,8 +41,9 @@ class Engines(nn.Module):
 
     def _chosen(self, tokens: float) -> Choice:
         parameters = list(self.model.parameters())
-        # Packed weights are copies: they are packed again if the model's own have changed.
-        now = tuple((id(parameter), parameter._version) for parameter in parameters)
+        # Packed weights are copies: they are packed again if the model's own have changed, or moved to another place or
+        # type (which leaves the parameter and its version as they are).
+        now = tuple((id(p), p._version, p.data_ptr(), p.dtype) for p in parameters)
         if self._choice is None or self._choice[0] != now:
             patient = tokens * sum(parameter.numel() for parameter in parameters) > _WORTH_COMPILING
             choice = choose(self.model, self._engine, patient=patient)

@@ -26,6 +26,7 @@ from regard.core.errors import UsageError
 from regard.core.pooling import Pooling, pool
 from regard.explain import Subject
 from regard.models import make_model
+from regard.pipelines._classes import probabilities
 
 if TYPE_CHECKING:
     from regard.pipelines._loaded import Loaded, TextEncoder
@@ -60,6 +61,11 @@ def token_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
 def class_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
     """log p of the target classes [B]."""
     return output.logits.float().log_softmax(-1).gather(1, goal["wanted"]).squeeze(1)
+
+
+def label_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
+    """log p of the target labels [B], where any number of labels can be right."""
+    return F.logsigmoid(output.logits.float()).gather(1, goal["wanted"]).squeeze(1)
 
 
 def span_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
@@ -119,6 +125,7 @@ def reader_subject(loaded: TextEncoder, texts: Texts, others: Texts | None = Non
         _table(model),
         untrained=untrained(loaded, lambda other: reader_subject(other, texts, others)),  # type: ignore[arg-type]
         texts=_with_seconds(rows, seconds),
+        probabilities=functools.partial(probabilities, extra=loaded.stored.extra),
     )
 
 
@@ -231,6 +238,7 @@ def image_subject(loaded: ImageClassificationPipeline, images: Sequence[Any]) ->
         grids={"image": grid},
         pictures=loaded.form.pictures(pixels),
         untrained=untrained(loaded, lambda other: image_subject(other, images)),  # type: ignore[arg-type]
+        probabilities=functools.partial(probabilities, extra=loaded.stored.extra),
     )
 
 
@@ -273,10 +281,11 @@ def class_answer(loaded: Loaded, output: Any) -> Answer:
         return None, {}, {}
     if loaded.stored.extra.get("regression"):
         return (lambda again, _: again.logits[:, 0]), {}, {"values": logits[:, 0].tolist()}
-    shares = logits.float().softmax(-1)
+    shares = probabilities(logits, loaded.stored.extra)
     best = shares.argmax(-1, keepdim=True)
     named = [[loaded.answer_label(int(place)), float(row[place])] for place, row in zip(best, shares, strict=True)]
-    return class_score, {"wanted": best}, {"classes": named}
+    score = label_score if loaded.stored.extra.get("multi_label") else class_score
+    return score, {"wanted": best}, {"classes": named}
 
 
 def token_answer(loaded: Loaded, wanted: Tensor) -> Answer:

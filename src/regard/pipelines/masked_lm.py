@@ -44,8 +44,9 @@ class MaskedLmPipeline(SentenceSimilarityPipeline):
         ids, real = inputs["input_ids"], inputs["attention_mask"].bool()
         gaps = ids == self.tokenizer.mask
         assert output.logits is not None
-        best = output.logits.argmax(-1) if bool(gaps.any()) else ids
-        asked = gaps & real if bool(gaps.any()) else real
+        filled = gaps.any(1, keepdim=True)  # each text by itself, whatever the others are
+        best = torch.where(filled, output.logits.argmax(-1), ids)
+        asked = torch.where(filled, gaps, real) & real
         return subjects.token_answer(self, best.masked_fill(~asked, subjects.NOT_ASKED))
 
     def answer_label(self, number: int) -> str:

@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.core import taps
 from regard.core.errors import UsageError
 from regard.explain.chosen import answered, chosen, looked_at
+from regard.explain.methods.attribute import labels_of
 from regard.explain.subject import Subject
 from regard.explain.traces import Trace
 from regard.views.result import Matrix, Panel, Result, Table
@@ -30,9 +31,10 @@ def ablate(trace: Trace, *, sites: str = "*", row: int = 0, most: int = 10) -> R
     if most < 1:
         raise UsageError("most must be positive", got=most, expected="1 or more")
     trace.check_row(row)
+    last = trace.layers()[-1:]
+    length = len(labels_of(trace, last[0], row)) if last else None
     effects = {
-        site.name: effect(subject, site.name, _heads(trace, site.name), row, trace.layers()[-1:])
-        for site in matching_sites
+        site.name: effect(subject, site.name, _heads(trace, site.name), row, last, length) for site in matching_sites
     }
     width = max(len(values) for values in effects.values())
     grid = [[*values.tolist(), *[float("nan")] * (width - len(values))] for values in effects.values()]
@@ -59,8 +61,17 @@ def ablate(trace: Trace, *, sites: str = "*", row: int = 0, most: int = 10) -> R
 
 
 @torch.no_grad()
-def effect(subject: Subject, site: str, n_heads: int, row: int = 0, layers: list[str] | None = None) -> Tensor:
-    """The change when each head of a site is off [H]: score without it − score with all."""
+def effect(
+    subject: Subject,
+    site: str,
+    n_heads: int,
+    row: int = 0,
+    layers: list[str] | None = None,
+    length: int | None = None,
+) -> Tensor:
+    """The change when each head of a site is off [H]: score without it − score with all.
+
+    Without a score, it is the change of the first `length` states of a layer, which leaves padding out."""
     copies = subject.repeated(n_heads + 1, row)  # the last copy keeps all its heads
     keep = torch.ones(n_heads + 1, n_heads, 1, 1)
     keep[torch.arange(n_heads), torch.arange(n_heads)] = 0
@@ -75,7 +86,7 @@ def effect(subject: Subject, site: str, n_heads: int, row: int = 0, layers: list
             return scores[:-1] - scores[-1]
         with taps.watch(layers or [], weights=False) as record:
             copies.run(**copies.inputs)
-    last = next(iter(record.hidden.values()))[-1].double().flatten(1)
+    last = next(iter(record.hidden.values()))[-1][:, :length].double().flatten(1)
     return (last[:-1] - last[-1]).norm(dim=1) / last[-1].norm()
 
 

@@ -30,10 +30,9 @@ def lens(trace: Trace, *, row: int = 0, top: int = 3) -> Result:
     layers = trace.layers(side)
     with torch.no_grad():
         logits = {layer: subject.head_logits(trace.states(layer)) if subject.head_logits else None for layer in layers}
+    read = subject.probabilities or (lambda layer_logits: layer_logits.float().softmax(-1))
     probabilities = {
-        layer: layer_logits[row].float().softmax(-1)
-        for layer, layer_logits in logits.items()
-        if layer_logits is not None
+        layer: read(layer_logits[row]) for layer, layer_logits in logits.items() if layer_logits is not None
     }
     if not probabilities or subject.label is None:
         headless = subject.label is None
@@ -44,6 +43,8 @@ def lens(trace: Trace, *, row: int = 0, top: int = 3) -> Result:
             else suited(trace),
         )
     final = probabilities[layers[-1]]
+    if "values" in trace.output:
+        return _of_numbers(trace, probabilities, row)
     if final.dim() == 1:
         return _of_classes(trace, probabilities, top, row)
     labels = labels_of(trace, layers[-1], row)
@@ -98,6 +99,19 @@ def _of_classes(trace: Trace, probabilities: dict[str, Tensor], top: int, row: i
         [Matrix("Probability of each class", list(probabilities), names, numbers(values))],
         [f"The final answer is {winners[-1]!r}; {winners.count(winners[-1])} of {len(winners)} layers agree."],
         {"layers": list(probabilities), "classes": names, "probabilities": values.tolist(), "winners": winners},
+    )
+
+
+def _of_numbers(trace: Trace, numbers_by_layer: dict[str, Tensor], row: int) -> Result:
+    """For a regression: the number that each layer would give."""
+    values = {layer: float(number[0]) for layer, number in numbers_by_layer.items()}
+    final = next(reversed(values.values()))
+    return Result(
+        "lens",
+        f"What each layer of {trace.model} would say: {looked_at(trace, row)}",
+        [Table("Number by layer", ["layer", "number"], [[layer, value] for layer, value in values.items()])],
+        [f"The final answer is {final:.4g}."],
+        {"layers": list(values), "numbers": list(values.values())},
     )
 
 
