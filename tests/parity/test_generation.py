@@ -150,3 +150,16 @@ def test_what_is_not_supported_is_named_in_one_line(written, capsys):
 def test_settings_that_make_no_sense_are_refused(settings, text, written):
     with pytest.raises(ConfigError, match=rf"generation_config.json.*{text}"):
         load_model(folder_with(make("GPT2LMHeadModel", "GPT2Config", **GPT2), written, **settings))
+
+
+def test_a_converted_model_keeps_its_sampling(written, tmp_path):
+    """Also min_p, which is written only if it has an effect."""
+    stored = load_model(written(make("GPT2LMHeadModel", "GPT2Config", **GPT2)))
+    for min_p, said in ((0.2, {"min_p": 0.2}), (0.0, {})):
+        stored.search = Search(beam=1, sample=True, temperature=0.8, top_k=7, top_p=0.9, min_p=min_p)
+        folder = tmp_path / str(min_p)
+        save_model(folder, stored, form="hf")
+        config = json.loads((folder / "generation_config.json").read_text())
+        assert {name: value for name, value in config.items() if name == "min_p"} == said
+        again = load_model(folder).search
+        assert (again.temperature, again.top_k, again.top_p, again.min_p) == (0.8, 7, 0.9, min_p)

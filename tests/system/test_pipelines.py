@@ -1,6 +1,7 @@
 """Using models as a stranger would: small random ones, every verb, and what goes wrong."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from tests.system.small_models import LINES, fails, run
 
 from regard import api
 from regard.core import lookup
-from regard.core.errors import DataError
+from regard.core.errors import DataError, UsageError
 from regard.pipelines import pipeline_of
 from regard.pipelines._verbs import verbs_of
 
@@ -44,6 +45,38 @@ def test_text_comes_as_it_is_written(gpt2, tmp_path, capsys):
     assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["a", "b"]
 
 
+def test_the_pieces_of_a_text_are_the_whole_text(gpt2):
+    """The last token, at the limit, is a piece too; and progress counts it."""
+    for more in ({"beam": 1}, {"temperature": 1.0, "seed": 5}):
+        options = {"max_tokens": 9, "min_length": 8, **more}
+        pieces, counted = [], Counter()
+        (found,) = gpt2.generate(["the cat"], on_text=pieces.append, **options)
+        assert len(found.tokens) in (8, 9)
+        assert "".join(pieces) == found.text
+        gpt2.generate(
+            ["the cat"], on_progress=lambda texts, tokens, c=counted: c.update(texts=texts, tokens=tokens), **options
+        )
+        assert counted == {"texts": 1, "tokens": len(found.tokens)}
+
+
+def test_a_character_that_stays_incomplete_is_shown_at_the_end(gpt2, monkeypatch):
+    texts = {1: "a", 2: "a\ufffd", 3: "ab", 4: "ab\ufffd"}
+    monkeypatch.setattr(gpt2, "continued", lambda _, tokens: texts[len(tokens)])
+    pieces = []
+    (found,) = gpt2.generate(["the"], max_tokens=4, min_length=3, beam=1, no_repeat_ngram=1, on_text=pieces.append)
+    assert pieces[:2] == ["a", "b"]
+    assert "".join(pieces) == found.text
+
+
+def test_no_text_is_longer_than_max_tokens(gpt2):
+    assert len(gpt2.generate(["the cat"], max_tokens=5, min_length=4)[0].tokens) in (4, 5)
+    with pytest.raises(UsageError, match="got min_length=30, max_tokens=5. Set max_tokens to 31 or more"):
+        gpt2.generate(["the cat"], max_tokens=5, min_length=30)
+    for number in (0, -1):
+        with pytest.raises(UsageError, match=f"max_tokens is too small: got {number}, expected 1 or more"):
+            gpt2.generate(["the cat"], max_tokens=number)
+
+
 def test_a_prompt_longer_than_the_context(gpt2, tmp_path, capsys):
     gpt2.save(tmp_path / "m")
     said = fails(capsys, "generate", tmp_path / "m", "--prompt", "the cat sat on " * 5)
@@ -70,6 +103,9 @@ def test_fill(bert, tmp_path, capsys):
     model.save(tmp_path / "m")
     assert "the text has no [MASK]" in fails(capsys, "fill", tmp_path / "m", "the cat")
     assert "longer than this model can read" in fails(capsys, "fill", tmp_path / "m", "[MASK] " + "cat " * 60)
+    for top in (0, -1):
+        said = fails(capsys, "fill", tmp_path / "m", "the [MASK] sat", "--top", top)
+        assert f"top is too small: got {top}, expected 1 or more" in said
     code, out, _ = run(capsys, "fill", tmp_path / "m", "the [MASK] sat", "--json", "--top", 2)
     assert code == 0
     assert len(json.loads(out)["gaps"][0]) == 2
@@ -110,6 +146,10 @@ def test_answer_is_a_stretch_of_the_context(bert, tmp_path, capsys):
     assert code == 0
     assert json.loads(out)["answer"] == found.text
     assert "belong together" in fails(capsys, "answer", tmp_path / "m", "--question", "who ?")
+    (tmp_path / "lines.tsv").write_text("who ?\tthe cat\n" * 299 + "who ?\n")
+    assert "line 300 is not question and context" in fails(
+        capsys, "answer", tmp_path / "m", "--file", tmp_path / "lines.tsv"
+    )
 
 
 def test_similar_and_embed(bert, tmp_path, capsys):
@@ -125,6 +165,8 @@ def test_similar_and_embed(bert, tmp_path, capsys):
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     assert model.embed([]).shape == (0, 24)
     assert "compares two texts" in fails(capsys, "similar", tmp_path / "m", "one")
+    (tmp_path / "lines.tsv").write_text("the cat\ta dog\n" * 299 + "the cat\n")
+    assert "line 300 is not a pair" in fails(capsys, "similar", tmp_path / "m", "--file", tmp_path / "lines.tsv")
 
 
 def test_vectors_are_written_part_by_part(tmp_path):

@@ -64,9 +64,11 @@ def _pairs(arguments: argparse.Namespace, images: bool) -> _Pairs:
         context = arguments.context if images else "\n".join(api.read_text(arguments.context))
         yield [arguments.question], [context]
     else:
+        first, what = 1, "question and image" if images else "question and context"
         for lines in batches(arguments):
-            pair = columns(lines, 2, "question and image" if images else "question and context")
+            pair = columns(lines, 2, what, range(first, first + len(lines)))
             yield pair[0], pair[1]
+            first += len(lines)
 
 
 def _check_about(arguments: argparse.Namespace, images: bool) -> None:

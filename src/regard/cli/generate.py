@@ -79,15 +79,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _stream(model: Any, prompt: str, max_tokens: int | None, number: int, options: dict[str, Any]) -> None:
     print(shown(prompt), end="", flush=True)
-    written: list[str] = []
 
     def show(piece: str) -> None:
-        written.append(piece)
         print(shown(piece), end="", flush=True)
 
     (generated,) = model.generate([prompt], max_tokens=max_tokens, first=number, on_text=show, **options)
-    # The last token comes with the result, not as a step.
-    print(shown(generated.text.removeprefix("".join(written))))
+    print()
     _tell(model, generated)
 
 

@@ -27,11 +27,14 @@ def run(arguments: argparse.Namespace) -> int:
             "similar compares two texts", got=len(arguments.texts), remedy="Or give lines of two texts with --file."
         )
     model: Any = opened_with_engine(arguments)
+    start = 1
     for lines in batches(arguments):
-        first, second = ([lines[0]], [lines[1]]) if arguments.texts else columns(lines, 2, "a pair")
+        numbers = range(start, start + len(lines))
+        first, second = ([lines[0]], [lines[1]]) if arguments.texts else columns(lines, 2, "a pair", numbers)
         for text, other, cosine in zip(first, second, model.similar(first, second), strict=True):
             facts = {"first": text, "second": other, "cosine": cosine}
             print(shown_json(facts) if arguments.json else shown(f"{cosine:.4f}\t{text}\t{other}"))
         sys.stdout.flush()
+        start += len(lines)
     tell_cut(model)
     return 0

@@ -40,7 +40,8 @@ def decode(
     for sampling (by default their indices): a row with the same number gets the same samples in any batch. `bos` may be
     given for each row, for models that continue any text. `eos` and `pad` are −1 if there is no such token, and any of
     several `eos` ends an output. `on_token` gets a row's index and its next token as soon as the token is certain (with
-    a beam, only at the end); `on_done` gets the index of each row that has ended. At most `at_once` rows run at a time
+    a beam, only at the end); if a row has several samples, it does not get their last tokens at the length limit.
+    `on_done` gets the index of each row that has ended. At most `at_once` rows run at a time
     (by default all): when some end, others begin. `grammars` define for each row which tokens are allowed
     (`Request.grammar`). Put the model into evaluation mode first; its mode is not changed here.
     """
@@ -68,14 +69,19 @@ def decode(
     together = max(1, seats // _REFILL)
     decoder = Decoder(model, special, paths=seats * requests[0].width, sources=seats, together=together)
     results: dict[int, list[Hypothesis]] = {}
+    told = [len(request.prefix) for request in requests]
     decoder.admit(requests)
     while not decoder.idle:
         for event in decoder.step(_AT_ONCE):
             if event.results is not None:
                 results[event.ticket] = event.results
+                if on_token is not None and not (search.sample and search.nbest > 1):
+                    for token in event.results[0].tokens[told[event.ticket] :]:
+                        on_token(event.ticket, token)
                 if on_done is not None:
                     on_done(event.ticket)
             elif on_token is not None and event.token is not None:
+                told[event.ticket] += 1
                 on_token(event.ticket, event.token)
     return [results[row] for row in range(size)]
 

@@ -64,7 +64,8 @@ class LanguageModelPipeline(Loaded):
         check_texts(prompts)
         if on_text is not None and len(prompts) != 1:
             raise UsageError("only one prompt can be streamed", got=f"{len(prompts)} prompts")
-        max_tokens = max_tokens or self.stored.search.max_length or 100
+        if max_tokens is None:
+            max_tokens = self.stored.search.max_length or 100
         options = self._options(search, max_tokens)
         if on_text is not None and options.beam > 1 and not options.sample:
             raise UsageError("a beam search cannot be streamed", got=f"beam {options.beam}", remedy="Set beam 1.")
@@ -74,7 +75,8 @@ class LanguageModelPipeline(Loaded):
         order = sorted(range(len(prompts)), key=lambda i: len(encoded[i]))
         for start in range(0, len(order), rows):
             chosen = order[start : start + rows]
-            show = self._shower(encoded[chosen[0]], on_text) if on_text else None
+            stream = None if on_text is None else _Stream(self, encoded[chosen[0]], on_text)
+            show = None if stream is None else stream.add
             if on_progress is not None and show is None:
                 show = functools.partial(_tell_token, on_progress)
             decoded = self.decode_ids(
@@ -85,9 +87,11 @@ class LanguageModelPipeline(Loaded):
                 draft=None if draft is None else (draft, draft_tokens),
             )
             for place, (tokens, log_prob, finished) in zip(chosen, decoded, strict=True):
-                text = self._continued(encoded[place], tokens)
+                text = self.continued(encoded[place], tokens)
                 full = not finished and len(tokens) < max_tokens
                 results[place] = Written(prompts[place], text, log_prob, finished, tokens, full)
+                if stream is not None:
+                    stream.end(text)
             if on_progress is not None:
                 on_progress(len(chosen), 0)
         return [written for written in results if written is not None]
@@ -168,9 +172,18 @@ class LanguageModelPipeline(Loaded):
 
     def _options(self, search: dict[str, Any], max_tokens: int) -> Search:
         sampling = any(search.get(name) is not None for name in ("temperature", "top_k", "top_p", "min_p"))
+        if max_tokens < 1:
+            raise UsageError("max_tokens is too small", got=max_tokens, expected="1 or more")
         known = {**self.stored.search.model_dump(), "max_length": None, "max_ratio": 1.0, "max_extra": max_tokens}
         given = {name: value for name, value in search.items() if value is not None}
-        return Search.parse({**known, **({"sample": True} if sampling else {}), **given}, "search options")
+        options = Search.parse({**known, **({"sample": True} if sampling else {}), **given}, "search options")
+        if options.max_length is None and options.min_length >= max_tokens:
+            raise UsageError(
+                "min_length leaves no room for the end token",
+                got=f"min_length={options.min_length}, max_tokens={max_tokens}",
+                remedy=f"Set max_tokens to {options.min_length + 1} or more.",
+            )
+        return options
 
     def _check_room(self, encoded: list[list[int]]) -> None:
         longest = getattr(self.model, "longest", None)
@@ -183,24 +196,10 @@ class LanguageModelPipeline(Loaded):
                     remedy="Shorten the prompt.",
                 )
 
-    def _continued(self, prompt: list[int], tokens: list[int]) -> str:
+    def continued(self, prompt: list[int], tokens: list[int]) -> str:
         """The text of the new tokens: the text of all tokens minus the prompt, since tokens may join at the border."""
         before, whole, new = (self.tokenizer.decode(ids, unknown=True) for ids in (prompt, [*prompt, *tokens], tokens))
         return whole[len(before) :] if whole.startswith(before) else new
-
-    def _shower(self, prompt: list[int], on_text: Callable[[str], None]) -> Callable[[int], None]:
-        shown, new = "", list[int]()
-
-        def show(token: int) -> None:
-            nonlocal shown
-            new.append(token)
-            text = self._continued(prompt, new)
-            # A character of several tokens is a replacement character until it is complete.
-            if text.startswith(shown) and not text.endswith("\ufffd"):
-                on_text(text[len(shown) :])
-                shown = text
-
-        return show
 
     def _special(self, name: str) -> int:
         known = self.stored.extra.get("tokens", {})
@@ -213,6 +212,30 @@ class LanguageModelPipeline(Loaded):
         """The end tokens; chat models have several."""
         known = self.stored.extra.get("tokens", {}).get("eos")
         return [int(token) for token in known] if isinstance(known, list) else [self._special("eos")]
+
+
+class _Stream:
+    """Passes on the continuation of one prompt while it is generated."""
+
+    def __init__(self, model: LanguageModelPipeline, prompt: list[int], on_text: Callable[[str], None]) -> None:
+        self._model, self._prompt, self._on_text = model, prompt, on_text
+        self._shown, self._new = "", list[int]()
+
+    def add(self, token: int) -> None:
+        """Pass on the text of the next token."""
+        self._new.append(token)
+        text = self._model.continued(self._prompt, self._new)
+        # A character of several tokens is a replacement character until it is complete.
+        if text.startswith(self._shown) and not text.endswith("\ufffd"):
+            self._on_text(text[len(self._shown) :])
+            self._shown = text
+
+    def end(self, text: str) -> None:
+        """Pass on what is left of the whole text, such as a character that stayed incomplete."""
+        pairs = enumerate(zip(self._shown, text, strict=False))
+        same = next((place for place, (old, new) in pairs if old != new), len(self._shown))
+        if text[same:]:
+            self._on_text(text[same:])
 
 
 def _tell_token(on_progress: Callable[[int, int], None], _: int) -> None:

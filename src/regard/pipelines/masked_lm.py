@@ -37,6 +37,8 @@ class MaskedLmPipeline(SentenceSimilarityPipeline):
     def fill(self, texts: Sequence[str], *, top: int = 5) -> list[list[list[Filling]]]:
         """The `top` most probable words for each gap of each text."""
         check_texts(texts)
+        if top < 1:
+            raise UsageError("top is too small", got=top, expected="1 or more")
         return [self._fill(text, top) for text in texts]
 
     def head_answer(self, output: Output, inputs: Mapping[str, torch.Tensor]) -> subjects.Answer:

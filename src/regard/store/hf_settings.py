@@ -108,6 +108,7 @@ def generation_config(search: Search, tokens: Mapping[str, Any]) -> dict[str, An
         theirs["length_penalty"] = search.length_penalty
     if search.sample:
         theirs |= {"temperature": search.temperature, "top_k": search.top_k, "top_p": search.top_p}
+        theirs |= {"min_p": search.min_p} if search.min_p > 0 else {}
     return theirs
 
 

@@ -31,6 +31,29 @@ def test_few_rows_at_a_time_give_what_all_at_once_give(beam):
     assert max(widths) <= 7, "padding of the whole batch is not read"
 
 
+@pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 3}, {"sample": True, "seed": 2}])
+def test_every_token_is_told_before_its_row_is_done(options):
+    """Also the last token of an output that ends at its limit, and the tokens of a beam."""
+    model = make("transformer", {}, torch.float64)
+    source = torch.randint(4, model.vocab_size, (6, 5), generator=torch.Generator().manual_seed(3))
+    inputs = {"source": source, "source_mask": torch.ones_like(source, dtype=torch.bool)}
+    told, done = [[] for _ in range(6)], {}
+    outputs = decode(
+        model,
+        inputs,
+        Search(max_length=6, **options),
+        bos=BOS,
+        eos=EOS,
+        pad=PAD,
+        prefixes=[[5] * (row % 3) for row in range(6)],
+        on_token=lambda row, token: told[row].append(token),
+        on_done=lambda row: done.update({row: len(told[row])}),
+    )
+    assert any(not best.finished for best, *_ in outputs), "some output ends at its limit"
+    assert told == [best.tokens[row % 3 :] for row, (best, *_) in enumerate(outputs)]
+    assert [done[row] for row in range(6)] == list(map(len, told))
+
+
 def test_patience_stops_when_enough_have_ended():
     """With much patience the result is that of the exact search; with little, fewer paths are run."""
     model = make("transformer", {}, torch.float64)
