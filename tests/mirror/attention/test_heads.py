@@ -99,16 +99,18 @@ def test_heads_are_views_of_one_projection():
     assert keys.stride() == (96, 4, 16, 1), "split by strides, not by copying"
 
 
-def test_dropout_acts_in_training_only():
-    attention, x = MultiHead(16, 4, dropout=0.5), torch.randn(2, 6, 16)
-    assert not torch.equal(attention(x), attention(x))
-    attention.eval()
-    assert torch.equal(attention(x), attention(x))
-
-
 def test_unobserved_attention_takes_the_fused_kernel():
     x = torch.randn(2, 6, 16, requires_grad=True)
     attention = MultiHead(16, 4)
     with torch.profiler.profile() as seen:
         attention(x, mask=causal())
     assert any("flash_attention" in event.key for event in seen.key_averages())
+
+
+def test_dropout_acts_in_training_only():
+    x = torch.randn(2, 5, 16)
+    plain, dropped = MultiHead(16, 4), MultiHead(16, 4, dropout=0.5)
+    dropped.load_state_dict(plain.state_dict())
+    torch.testing.assert_close(dropped.eval()(x), plain.eval()(x))
+    assert plain(x).abs().max() > 0.01
+    assert not torch.equal(dropped.train()(x), dropped(x))

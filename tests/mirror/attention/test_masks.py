@@ -75,3 +75,8 @@ def test_a_place_without_a_window_is_kept():
     for other in (causal(start=2), Mask(start=2)):
         with pytest.raises(UsageError, match="different centres"):
             Mask(start=0) & other
+
+
+def test_a_strictly_causal_query_sees_only_keys_before_it():
+    assert causal(strict=True).dense(3, 3).int().tolist() == [[0, 0, 0], [1, 0, 0], [1, 1, 0]]
+    assert causal().dense(3, 3).int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]

@@ -8,7 +8,7 @@ from tests.conformance.test_company import alone, in_company, make, make_request
 
 from regard.core.errors import UsageError
 from regard.decoding import Decoder, Request, Search, SpecialTokens
-from regard.decoding.speculation import Draft, Lookup, Speculative
+from regard.decoding.speculation import Draft, Lookup, Speculative, _common
 from regard.pipelines._drafts import speculative
 
 
@@ -105,3 +105,8 @@ def test_a_model_with_another_memory_is_refused():
         speculative(Pipeline(), "lookup", 5, 100)
     with pytest.raises(UsageError, match="at least one token"):
         speculative(Pipeline(), "lookup", 0, 100)
+
+
+def test_a_draft_reads_again_only_what_has_changed():
+    for left, right, alike in (([], [1], 0), ([1, 2, 3], [1, 2, 3, 4], 3), ([1, 2, 9], [1, 2, 3], 2), ([5], [6], 0)):
+        assert _common(left, right) == alike
