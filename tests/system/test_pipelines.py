@@ -70,7 +70,8 @@ def test_a_character_that_stays_incomplete_is_shown_at_the_end(gpt2, monkeypatch
 
 def test_no_text_is_longer_than_max_tokens(gpt2):
     assert len(gpt2.generate(["the cat"], max_tokens=5, min_length=4)[0].tokens) in (4, 5)
-    with pytest.raises(UsageError, match="got min_length=30, max_tokens=5. Set max_tokens to 31 or more"):
+    assert len(gpt2.generate(["the cat"], max_tokens=5, min_length=5)[0].tokens) == 5
+    with pytest.raises(UsageError, match="got min_length=30, max_tokens=5. Set max_tokens to 30 or more"):
         gpt2.generate(["the cat"], max_tokens=5, min_length=30)
     for number in (0, -1):
         with pytest.raises(UsageError, match=f"max_tokens is too small: got {number}, expected 1 or more"):

@@ -177,11 +177,11 @@ class LanguageModelPipeline(Loaded):
         known = {**self.stored.search.model_dump(), "max_length": None, "max_ratio": 1.0, "max_extra": max_tokens}
         given = {name: value for name, value in search.items() if value is not None}
         options = Search.parse({**known, **({"sample": True} if sampling else {}), **given}, "search options")
-        if options.max_length is None and options.min_length >= max_tokens:
+        if options.max_length is None and options.min_length > max_tokens:
             raise UsageError(
-                "min_length leaves no room for the end token",
+                "min_length is larger than max_tokens",
                 got=f"min_length={options.min_length}, max_tokens={max_tokens}",
-                remedy=f"Set max_tokens to {options.min_length + 1} or more.",
+                remedy=f"Set max_tokens to {options.min_length} or more.",
             )
         return options
 
