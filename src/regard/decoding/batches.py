@@ -69,19 +69,19 @@ def decode(
     together = max(1, seats // _REFILL)
     decoder = Decoder(model, special, paths=seats * requests[0].width, sources=seats, together=together)
     results: dict[int, list[Hypothesis]] = {}
-    told = [len(request.prefix) for request in requests]
+    reported = [len(request.prefix) for request in requests]
     decoder.admit(requests)
     while not decoder.idle:
         for event in decoder.step(_AT_ONCE):
             if event.results is not None:
                 results[event.ticket] = event.results
                 if on_token is not None and not (search.sample and search.nbest > 1):
-                    for token in event.results[0].tokens[told[event.ticket] :]:
+                    for token in event.results[0].tokens[reported[event.ticket] :]:
                         on_token(event.ticket, token)
                 if on_done is not None:
                     on_done(event.ticket)
             elif on_token is not None and event.token is not None:
-                told[event.ticket] += 1
+                reported[event.ticket] += 1
                 on_token(event.ticket, event.token)
     return [results[row] for row in range(size)]
 
