@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from regard.core import native
-
-_SOURCE = Path(__file__).with_name("copies.c")
+from regard.core.native import StepLoops
 
 
 class _Place(ctypes.Structure):
@@ -24,14 +21,21 @@ class _Place(ctypes.Structure):
     ]
 
 
+_NUMBER, _ADDRESS = ctypes.c_int64, ctypes.c_void_p
+LOOPS = StepLoops(
+    *(Path(__file__).with_name("copies.c"), "copy_paths"),
+    *(ctypes.POINTER(_Place), _NUMBER, _ADDRESS, _ADDRESS, _NUMBER, _NUMBER),
+)
+
+
 def copy_paths(buffers: Sequence[Tensor], from_N: Tensor, to_N: Tensor, length: int) -> bool:
     """Copy the first `length` tokens of slots `from` to slots `to` in all buffers [P,H,C,E]; return True if done.
 
     Nothing is copied if a slot is in both lists, if a buffer is not on the CPU or not contiguous, or if the loop is not
     compiled.
     """
-    library = _library()
-    if library is None or any(buffer.device.type != "cpu" or not buffer.is_contiguous() for buffer in buffers):
+    copy = LOOPS.call
+    if copy is None or any(buffer.device.type != "cpu" or not buffer.is_contiguous() for buffer in buffers):
         return False
     from_N, to_N = from_N.contiguous(), to_N.contiguous()
     if not set(from_N.tolist()).isdisjoint(to_N.tolist()):
@@ -43,22 +47,5 @@ def copy_paths(buffers: Sequence[Tensor], from_N: Tensor, to_N: Tensor, length: 
         place.slot, place.head, place.used = (
             n * size for n in (buffer.stride(0), buffer.stride(1), length * buffer.shape[3])
         )
-    library.copy_paths(places, len(buffers), from_N.data_ptr(), to_N.data_ptr(), len(to_N), torch.get_num_threads())
+    copy(places, len(buffers), from_N.data_ptr(), to_N.data_ptr(), len(to_N), torch.get_num_threads())
     return True
-
-
-def compile_loops() -> None:
-    """Compile the loop for this machine, unless that was done before. A step never waits for a compiler."""
-    native.library(_SOURCE)
-    _library.cache_clear()
-
-
-@functools.cache
-def _library() -> ctypes.CDLL | None:
-    library = native.library(_SOURCE, build=False)
-    if isinstance(library, native.Missing):
-        return None
-    place, number = ctypes.c_void_p, ctypes.c_int64
-    library.copy_paths.argtypes = (ctypes.POINTER(_Place), number, place, place, number, number)
-    library.copy_paths.restype = None
-    return library

@@ -19,6 +19,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +48,31 @@ def library(source: Path, *, build: bool = True) -> ctypes.CDLL | Missing:
     if build:
         return _opened_or_built(source)
     return _opened(source) or Missing("the kernels are not compiled yet")
+
+
+class StepLoops:
+    """One function of a C file, called in decoding steps: a step never waits for a compiler.
+
+    Before `compile`, and where compiling failed, `call` is None. An earlier process may have compiled it.
+    """
+
+    def __init__(self, source: Path, name: str, *arguments: type) -> None:
+        self._source, self._name, self._arguments = source, name, arguments
+
+    def compile(self) -> None:
+        """Compile the loop for this machine, unless that was done before."""
+        library(self._source)
+        self.__dict__.pop("call", None)
+
+    @functools.cached_property
+    def call(self) -> Callable[..., None] | None:
+        """The compiled function."""
+        opened = library(self._source, build=False)
+        if isinstance(opened, Missing):
+            return None
+        function = getattr(opened, self._name)
+        function.argtypes, function.restype = self._arguments, None
+        return function  # type: ignore[no-any-return]
 
 
 def cache_folder() -> Path:

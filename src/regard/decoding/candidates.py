@@ -11,7 +11,6 @@ the chunks of the vocabulary with the largest maxima.
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +18,19 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from regard.core import native
+from regard.core.native import StepLoops
 
-_SOURCE = Path(__file__).with_name("candidates.c")
 _CHUNK = 128
 _NATIVE_CHUNK = 256  # CHUNK in candidates.c
 _MANY = 8  # a vocabulary of fewer chunks is searched as a whole
 _WORTH = 1024  # for a smaller vocabulary a call into C saves nothing
+
+_NUMBER, _ADDRESS = ctypes.c_int64, ctypes.c_void_p
+LOOPS = StepLoops(
+    *(Path(__file__).with_name("candidates.c"), "best_tokens"),
+    *(_ADDRESS, _NUMBER, _ADDRESS, _NUMBER, _NUMBER, _NUMBER),
+    *(_ADDRESS, _NUMBER, _ADDRESS, _ADDRESS, _ADDRESS, _NUMBER),
+)
 
 
 @dataclass(frozen=True)
@@ -81,33 +86,16 @@ def best_of_logits(logits_MV: Tensor, rows_N: Tensor, count: int, forbidden: Seq
     """
     vocab = logits_MV.shape[1]
     suits = logits_MV.device.type == "cpu" and logits_MV.dtype == torch.float32 and logits_MV.stride(1) == 1
-    library = _library() if suits and vocab >= _WORTH else None
-    if library is None:
+    find = LOOPS.call if suits and vocab >= _WORTH else None
+    if find is None:
         return None
     count, threads = min(count, vocab), torch.get_num_threads()
     rows_N, left_out = rows_N.contiguous(), torch.tensor(forbidden, dtype=torch.long)
     room = torch.empty(threads * -(-vocab // _NATIVE_CHUNK))
     log_prob_NC = torch.empty(len(rows_N), count)
     token_NC = torch.empty(len(rows_N), count, dtype=torch.long)
-    library.best_tokens(
+    find(
         *(logits_MV.data_ptr(), logits_MV.stride(0), rows_N.data_ptr(), len(rows_N), vocab, count),
         *(left_out.data_ptr(), len(left_out), room.data_ptr(), log_prob_NC.data_ptr(), token_NC.data_ptr(), threads),
     )
     return Candidates(log_prob_NC, token_NC)
-
-
-def compile_loops() -> None:
-    """Compile the loop for this machine, unless that was done before. A step never waits for a compiler."""
-    native.library(_SOURCE)
-    _library.cache_clear()
-
-
-@functools.cache
-def _library() -> ctypes.CDLL | None:
-    library = native.library(_SOURCE, build=False)
-    if isinstance(library, native.Missing):
-        return None
-    number, place = ctypes.c_int64, ctypes.c_void_p
-    library.best_tokens.argtypes = (place, number, place, *(number,) * 3, place, number, place, place, place, number)
-    library.best_tokens.restype = None
-    return library

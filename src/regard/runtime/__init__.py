@@ -56,8 +56,8 @@ def choose(model: Any, engine: str = "auto", *, patient: bool = True) -> Choice:
     if isinstance(native, Missing):
         return Choice(model, "plain", native.reason)
     if build:
-        candidates.compile_loops()
-        copies.compile_loops()
+        candidates.LOOPS.compile()
+        copies.LOOPS.compile()
     if engine == "bfloat16" and not native.has_low_products:
         return Choice(model, "plain", "this CPU has no products of bfloat16 numbers")
     precision = "float32" if engine == "auto" else engine

@@ -118,10 +118,10 @@ def test_a_step_needs_rows():
 @pytest.mark.parametrize("pairs", [([0, 1], [3, 4]), ([2], [0]), ([0, 0, 1], [2, 3, 4]), ([0, 1], [1, 2])])
 @pytest.mark.parametrize("compiled", [True, False])
 def test_forks_are_the_same_compiled_or_not(pairs, compiled, monkeypatch):
-    copies.compile_loops()
+    copies.LOOPS.compile()
     if not compiled:
-        monkeypatch.setattr(copies, "_library", lambda: None)
-    elif copies._library() is None:
+        monkeypatch.setattr(copies.LOOPS, "call", None)
+    elif copies.LOOPS.call is None:
         pytest.skip("no C compiler here")
     state = State(paths=PATHS, capacity=4)
     rows = state.rows(torch.arange(PATHS), torch.full((PATHS,), 3), 3)

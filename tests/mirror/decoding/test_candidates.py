@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from regard.decoding.candidates import _library, best_of, best_of_logits, compile_loops
+from regard.decoding.candidates import LOOPS, best_of, best_of_logits
 
 
 def _expected(logits, count, forbidden=()):
@@ -20,8 +20,8 @@ def _expected(logits, count, forbidden=()):
 
 @pytest.fixture
 def compiled():
-    compile_loops()
-    if _library() is None:
+    LOOPS.compile()
+    if LOOPS.call is None:
         pytest.skip("no C compiler here")
 
 
