@@ -7,9 +7,9 @@ unknown keys are refused. The contents of its `data` section are defined by its 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from regard.core.config import Config
 from regard.core.search import Search
@@ -21,9 +21,18 @@ class ModelChoice(Config):
     size: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     start: str | None = Field(None, description="a model folder whose weights and vocabulary to start from")
+    start_weights: bool = Field(
+        True, description="false: only the vocabulary and the sizes of start, to train the same network from scratch"
+    )
     embeddings: str | dict[str, str] | None = Field(
         None, description="word vectors for the table of the inputs, or by table: {source_embedding: PATH}"
     )
+
+    @model_validator(mode="after")
+    def _of_a_start(self) -> Self:
+        if self.start is None and not self.start_weights:
+            raise ValueError("start_weights: false needs start, the folder whose vocabulary and sizes to use")
+        return self
 
 
 class Recipe(Config):

@@ -83,7 +83,7 @@ class Run:
             self.world.wait()
         torch.manual_seed(self.recipe.training.seed)
         model = make_model(prepared.model_name, prepared.config)
-        if start is not None:
+        if start is not None and self.recipe.model.start_weights:
             self._say(take_over(model, start))
         else:
             prepared.prime(model)

@@ -198,6 +198,27 @@ def test_a_start_without_the_special_tokens_is_refused(classified: dict[str, Any
         Run(recipe("classification", classified, model={"start": str(tmp_path / "start")}), tmp_path / "out").train()
 
 
+def test_the_same_network_from_scratch_keeps_vocabulary_and_sizes(classified: dict[str, Any], tmp_path: Path) -> None:
+    made = recipe("classification", classified, max_epochs=1)
+    before = store.load_model(Run(made, tmp_path / "a", quiet=True).train())
+    still = {"max_epochs": 1, "lr": 1e-12, "seed": 5}
+
+    def trained(name: str, **choice: Any) -> store.StoredModel:
+        model = {"start": str(tmp_path / "a"), **choice}
+        return store.load_model(
+            Run(recipe("classification", classified, model=model, **still), tmp_path / name, quiet=True).train()
+        )
+
+    kept, new = trained("kept"), trained("new", start_weights=False)
+    assert new.config == kept.config == before.config
+    assert new.source_tokenizer.pieces() == before.source_tokenizer.pieces()
+    table = before.model.embedding.weight
+    torch.testing.assert_close(kept.model.embedding.weight, table)
+    assert (new.model.embedding.weight - table).abs().mean() > 0.01
+    with pytest.raises(ConfigError, match="start_weights: false needs start"):
+        recipe("classification", classified, model={"options": TINY, "start_weights": False})
+
+
 def test_a_model_that_reads_from_left_to_right_learns_classes_too(classified: dict[str, Any], tmp_path: Path) -> None:
     """From scratch, as a start for the same task, and as one for going on with text."""
     tiny = {"d_model": 32, "n_layers": 1, "n_heads": 2, "dropout": 0.0, "embedding_dropout": 0.0}
