@@ -5,11 +5,12 @@ from pathlib import Path
 
 from jaxtyping import install_import_hook
 
-_hook = install_import_hook(["regard.attention", "regard.layers"], "beartype.beartype")
+_hook = install_import_hook(["regard.attention", "regard.layers"], "tests.shapes.checked")
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
+from tests import shapes  # noqa: E402
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 settings.register_profile("regard", deadline=None, max_examples=60, derandomize=True)
@@ -19,6 +20,7 @@ settings.load_profile("regard")
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     torch.manual_seed(0)
+    shapes.begin()
 
 
 @pytest.fixture(scope="session")
