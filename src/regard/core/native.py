@@ -72,7 +72,7 @@ class StepLoops:
             return None
         function = getattr(opened, self._name)
         function.argtypes, function.restype = self._arguments, None
-        return function  # type: ignore[no-any-return]
+        return function
 
 
 def cache_folder() -> Path:
