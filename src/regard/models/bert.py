@@ -70,6 +70,7 @@ class BertConfig(Config):
     attention_dropout: float = Bounded(0.1, ge=0, lt=1)
     head_dropout: float | None = Bounded(None, ge=0, lt=1, description="before a classifier; None: dropout")
     eps: float = Bounded(1e-12, gt=0)
+    first_positions: Literal["random", "sinusoidal"] = Bounded("random", description="how learned positions begin")
     head: Head = "none"
     n_labels: int = Bounded(2, gt=0)
     tie: bool = True
@@ -107,7 +108,7 @@ class Bert(nn.Module):
         self.config = config
         self.embedding = TokenEmbedding(config.vocab_size, config.d_model)
         self.segment = SegmentEmbedding(config.n_segments, config.d_model)
-        self.position = Learned(config.d_model, config.max_len)
+        self.position = Learned(config.d_model, config.max_len, begin=config.first_positions)
         self.embedding_norm = make_norm("layer", config.d_model, config.eps)
         self.dropout = Dropout(config.dropout)
         self.encoder = stack(self._block, config.n_layers)
