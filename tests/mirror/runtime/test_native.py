@@ -1,37 +1,52 @@
 """Compiling the kernels: what may be missing or broken, and that nothing is then lost."""
 
+import multiprocessing
 import os
 import shutil
 import stat
-import subprocess
-import sys
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 import pytest
 
-from regard.runtime.native import Missing, kernels
-
-# A source of one line is compiled as the kernels are, in less time, and without importing torch's models.
-TELL = """
-from pathlib import Path
 from regard.core import native
-result = native.library(Path({source!r}), build={build})
-print(result.reason if isinstance(result, native.Missing) else "kernels")
-"""
+from regard.runtime.native import Missing, kernels
 
 pytestmark = pytest.mark.skipif(isinstance(kernels(), Missing), reason="no C compiler to build the kernels with")
 
-
-def script(cache, *, build=True) -> list[str]:
-    source = cache.parent / "small.c"
-    source.write_text("long number(void) { return 1; }\n")
-    return [sys.executable, "-c", TELL.format(source=str(source), build=build)]
+FORK = multiprocessing.get_context("fork")
 
 
-def tell(cache, *, build=True, **environment) -> str:
+class Asked:
+    """A process that asks for compiled code, and says what it got. It is a fork, so it need not import torch again."""
+
+    def __init__(self, cache: Path, *, build: bool = True, **environment: str) -> None:
+        # A source of one line is compiled as the kernels are, in less time.
+        source = cache.parent / "small.c"
+        if not source.exists():
+            source.write_text("long number(void) { return 1; }\n")
+        self._answer, send = FORK.Pipe(duplex=False)
+        self._process = FORK.Process(
+            target=_say, args=(send, source, build, {"REGARD_CACHE": str(cache), **environment})
+        )
+        self._process.start()
+        send.close()
+
+    def answer(self) -> str:
+        said: str = self._answer.recv()
+        self._process.join()
+        return said
+
+
+def _say(answer: Connection, source: Path, build: bool, environment: dict[str, str]) -> None:
+    os.environ.update(environment)
+    result = native.library(source, build=build)
+    answer.send(result.reason if isinstance(result, Missing) else "kernels")
+
+
+def tell(cache: Path, *, build: bool = True, **environment: str) -> str:
     """What a new process says of its kernels."""
-    env = {**os.environ, "REGARD_CACHE": str(cache), **environment}
-    done = subprocess.run(script(cache, build=build), env=env, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    return Asked(cache, build=build, **environment).answer()
 
 
 def test_they_are_compiled_once_and_then_opened(tmp_path):
@@ -82,9 +97,8 @@ def test_what_others_may_write_is_not_opened(tmp_path):
 
 
 def test_two_processes_may_compile_at_once(tmp_path):
-    env = {**os.environ, "REGARD_CACHE": str(tmp_path)}
-    running = [subprocess.Popen(script(tmp_path), env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [process.communicate()[0].strip() for process in running] == ["kernels", "kernels"]
+    both = [Asked(tmp_path), Asked(tmp_path)]
+    assert [asked.answer() for asked in both] == ["kernels", "kernels"]
     assert len(list((tmp_path / "native").iterdir())) == 1
 
 

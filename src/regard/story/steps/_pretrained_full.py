@@ -14,7 +14,7 @@ from regard.story import Claim, Stage, Told, Verdict
 from regard.story.steps._contextual import KINDS
 from regard.views.result import Curves, Result, Table
 
-MODEL = "wikitext2_bert_mini"
+MODEL = "bert_mini"
 SENTENCES = {
     "bank": (
         ("he took the money to the bank", "she has a loan from the bank", "the company owes the bank a million dollars",
@@ -44,7 +44,7 @@ def told(stage: Stage, follows: str) -> Told:
     rows: list[list[str | float | int | None]] = [[layer, *(means[kind][layer] for kind in KINDS)] for layer in layers]
     result = Result(
         "story",
-        "The same word in two sentences, in a BERT trained on WikiText-2",
+        "The same word in two sentences, in a BERT trained on Wikipedia and news",
         [Curves("Cosine by layer", "layer", "cosine", {
             kind: [(float(layer), value) for layer, value in enumerate(values)] for kind, values in means.items()}),
          Table("Cosine", ["layer", *KINDS], rows, f"{len(SENTENCES)} words; layer 0 has word and place")],

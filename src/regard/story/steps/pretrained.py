@@ -22,7 +22,7 @@ BERT's word representations are functions of the entire input sentence.
 One lecture says that BERT's positions are sinusoidal; they are learned, as GPT-2's and ViT's are.
 """
 COMMANDS = (
-    "regard train recipes/wikitext2_bert_mini.yaml",
+    "regard train recipes/bert_mini.yaml",
     "regard train recipes/elmo_small.yaml",
     "regard train recipes/wikitext2_gpt2.yaml",
     "regard train recipes/mnist_vit.yaml",
@@ -72,7 +72,7 @@ cannot know what a word means if later words decide. Since vectors mix words, it
 weights what was mixed. What such maps say, and what they do not, is the next step.
 """
 
-FULL = "the same word in two sentences for the BERT of recipes/wikitext2_bert_mini.yaml."
+FULL = "the same word in two sentences for the BERT of recipes/bert_mini.yaml."
 
 
 def full(stage: Stage) -> Told:
