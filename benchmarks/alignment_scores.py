@@ -88,7 +88,8 @@ Trials with this model, 600 updates, one seed; greedy BLEU of 500 validation lin
   the net is still learning. With a full weight this noise moves the scores faster than anything else, to choices that
   are sure and wrong. With half of the sentences soft, as Xu et al. have it, and a small weight, hard attention equals
   soft attention after 600 updates; after 2,000 it is about two BLEU below, though it looks at one word at a time.
-- **Choosers with zeros** score lower the harder they choose: softmax, 1.5-entmax, hard, sparsemax.
+- **Choosers with zeros** score lower than softmax: 1.5-entmax, hard, sparsemax, in this order. Hard attention chooses
+  hardest and is not the last.
 """
 
 

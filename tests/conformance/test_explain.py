@@ -50,7 +50,7 @@ ONE_WAY = (
 """Without self-attention over one sequence."""
 CANNOT = {
     "lens": (
-        *("bert-none", "bert-sentence", "ngram", "snail-policy", *MACHINES, *ELMO, *ASKED),
+        *("bert-none", "bert-sentence", "bert-span", "ngram", "snail-policy", *MACHINES, *ELMO, *ASKED),
         *(name for name in BAGS if name.startswith("bow")),
     ),
     "rollout": ONE_WAY,

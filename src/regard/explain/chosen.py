@@ -118,10 +118,19 @@ def _answer(trace: Trace, row: int) -> list[str]:
     if "spans" in given:
         labels = trace.labels("input", row)
         first, last = given["spans"][row]
+        if last == 0:  # [CLS]
+            return ["The text holds no answer, says the model."]
         return [f"The answer is {' '.join(labels[first : last + 1])!r} (tokens {first} to {last})."]
     if trace.task == "masked_lm" and "[MASK]" in trace.labels("input", row):
         return [f"The most likely tokens for the gaps: {', '.join(map(repr, given['tokens'][row]))}."]
     return []
+
+
+def scored(trace: Trace) -> str:
+    """The name of the number that an answer is scored by."""
+    if "values" in trace.output:
+        return "number"
+    return "cosine" if "cosines" in trace.output else "log p of the answer"
 
 
 def _ranked(pairs: Sequence[tuple[str, float]]) -> str:

@@ -17,7 +17,7 @@ from regard.data.text import Tokenizer
 from regard.data.text.layout import layout
 from regard.data.text.rows import named
 from regard.explain import Subject, explain
-from regard.models import check_words, row_layout
+from regard.models import check_words, reads_cls, row_layout
 from regard.pipelines import _subjects as subjects
 from regard.pipelines._engines import Engines
 from regard.pipelines._verbs import NoSuchVerb, verbs_of
@@ -92,8 +92,13 @@ class Loaded(Engines):
         """The answer of the model's head, to be explained: the most likely class, or the class of each token."""
         if output.logits is None or output.logits.dim() == 2:
             return subjects.class_answer(self, output)
-        real = inputs["attention_mask"].bool()
-        return subjects.token_answer(self, output.logits.argmax(-1).masked_fill(~real, subjects.NOT_ASKED))
+        asked = self._words(inputs) if reads_cls(self.stored.name) else inputs["attention_mask"].bool()
+        return subjects.token_answer(self, output.logits.argmax(-1).masked_fill(~asked, subjects.NOT_ASKED))
+
+    def _words(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Where rows have tokens of their text: not in their padding, nor at [CLS] and [SEP]."""
+        ids = inputs["input_ids"]
+        return inputs["attention_mask"].bool() & (ids != self.tokenizer.cls) & (ids != self.tokenizer.sep)
 
     @property
     def usual_method(self) -> str | None:
@@ -159,9 +164,9 @@ class TextEncoder(Loaded):
         return subjects.reader_subject(self, inputs, target)
 
     def whole_inputs(self, texts: Sequence[str], others: Sequence[str] | None = None) -> dict[str, torch.Tensor]:
-        """Tensors of the texts; texts longer than the model's positions are refused."""
+        """Tensors of the texts; texts of more than `reads_at_most` tokens are refused."""
         inputs = self._laid_out(texts, others, 1 << 30)
-        check_length(inputs["input_ids"].shape[1], getattr(self.model, "longest", None), "the text")
+        check_length(inputs["input_ids"].shape[1], self.reads_at_most, "the text")
         return inputs
 
     def inputs(self, texts: Sequence[str], others: Sequence[str] | None = None) -> dict[str, torch.Tensor]:
@@ -184,7 +189,7 @@ def check_texts(texts: Sequence[str]) -> None:
 
 
 def check_length(length: int, longest: int | None, what: str) -> None:
-    """Refuse an input that is longer than the model's learned positions."""
+    """Refuse an input that is longer than the model reads."""
     if longest is not None and length > longest:
         raise LengthError(
             f"{what} is longer than this model can read",

@@ -71,7 +71,8 @@ def label_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
 def span_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
     """log p of the target's beginning and end [B,2]."""
     places = goal["wanted"].unsqueeze(1)
-    return output.logits.float().log_softmax(1).gather(1, places).sum((1, 2))
+    logits = output.logits.float().masked_fill(~goal["real"].unsqueeze(-1), -torch.inf)
+    return logits.log_softmax(1).gather(1, places).sum((1, 2))
 
 
 def cosine_score(output: Any, goal: Mapping[str, Tensor], how: Pooling | None = None) -> Tensor:
@@ -294,7 +295,6 @@ def token_answer(loaded: Loaded, wanted: Tensor) -> Answer:
     return token_score, {"wanted": wanted}, {"tokens": named}
 
 
-def span_answer(output: Any, real: Tensor) -> Answer:
-    """The most likely beginning and end."""
-    places = output.logits.masked_fill(~real.unsqueeze(-1), -torch.inf).argmax(1)
-    return span_score, {"wanted": places}, {"spans": places.tolist()}
+def span_answer(places: Sequence[tuple[int, int]], real: Tensor) -> Answer:
+    """The first and last token of the answer in each row; (0, 0), which is [CLS], where there is none."""
+    return span_score, {"wanted": torch.tensor(places), "real": real}, {"spans": [list(place) for place in places]}

@@ -43,12 +43,12 @@ class MaskedLmPipeline(SentenceSimilarityPipeline):
 
     def head_answer(self, output: Output, inputs: Mapping[str, torch.Tensor]) -> subjects.Answer:
         """The most likely word in each gap; without a gap, every token of the text."""
-        ids, real = inputs["input_ids"], inputs["attention_mask"].bool()
+        ids, words = inputs["input_ids"], self._words(inputs)
         gaps = ids == self.tokenizer.mask
         assert output.logits is not None
         filled = gaps.any(1, keepdim=True)  # each text by itself, whatever the others are
         best = torch.where(filled, output.logits.argmax(-1), ids)
-        asked = torch.where(filled, gaps, real) & real
+        asked = torch.where(filled, gaps, words)
         return subjects.token_answer(self, best.masked_fill(~asked, subjects.NOT_ASKED))
 
     def answer_label(self, number: int) -> str:

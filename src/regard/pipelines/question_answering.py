@@ -14,7 +14,7 @@ from regard.pipelines import _subjects as subjects
 from regard.pipelines._loaded import check_texts
 from regard.pipelines._verbs import verb
 from regard.pipelines.sentence_similarity import SentenceSimilarityPipeline
-from regard.tasks.question_answering import Answer, answers
+from regard.tasks.question_answering import Answer, answers, best_places
 
 
 class QuestionAnsweringPipeline(SentenceSimilarityPipeline):
@@ -26,8 +26,33 @@ class QuestionAnsweringPipeline(SentenceSimilarityPipeline):
     longest_question: int = LONGEST_QUESTION
 
     def head_answer(self, output: Output, inputs: Mapping[str, torch.Tensor]) -> subjects.Answer:
-        """Where the answer begins and ends."""
-        return subjects.span_answer(output, inputs["attention_mask"].bool())
+        """Where the answer begins and ends, chosen as `answer` chooses it."""
+        assert output.logits is not None
+        real, context = inputs["attention_mask"].bool(), self._words(inputs) & (inputs["token_type_ids"] == 1)
+        rows = zip(output.logits.float(), context, strict=True)
+        return subjects.span_answer([self._places(logits, inside) for logits, inside in rows], real)
+
+    def _places(self, logits: torch.Tensor, inside: torch.Tensor) -> tuple[int, int]:
+        """The first and last token of the answer; (0, 0) for no answer."""
+        tokens = inside.nonzero()[:, 0].tolist()
+        if not tokens:
+            return 0, 0
+        score, start, end = best_places(logits[inside], self._longest_answer)
+        nothing, threshold = float(logits[0].sum()), self._threshold
+        if threshold is not None and nothing - score > threshold:
+            return 0, 0
+        return tokens[start], tokens[end]
+
+    @property
+    def _longest_answer(self) -> int:
+        longest: int = self.stored.extra.get("max_answer", 30)
+        return longest
+
+    @property
+    def _threshold(self) -> float | None:
+        """How far "no answer" must be above the best span; None: there is always an answer."""
+        known = self.stored.extra
+        return float(known.get("threshold", 0.0)) if known.get("unanswerable") else None
 
     def answer_label(self, number: int) -> str:
         return ("start", "end")[number]
@@ -60,5 +85,5 @@ class QuestionAnsweringPipeline(SentenceSimilarityPipeline):
             with torch.inference_mode():
                 logits = model(tensors["input_ids"], mask, tensors["token_type_ids"]).logits.float()
             windows |= {row: logits[place, mask[place]] for place, row in enumerate(chosen)}
-        threshold = known.get("threshold", 0.0) if known.get("unanswerable") else None
-        return answers(made.windows, windows, list(contexts), longest=known.get("max_answer", 30), threshold=threshold)
+        longest_answer, threshold = self._longest_answer, self._threshold
+        return answers(made.windows, windows, list(contexts), longest=longest_answer, threshold=threshold)

@@ -104,4 +104,4 @@ def _note_claims(path: Path, name: str, step: ModuleType, told: Told, page: str)
 
 
 def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:40]
+    return re.sub(r"[^a-z0-9]+", "_", text.lower().replace("′", " prime")).strip("_")[:40]

@@ -95,11 +95,17 @@ def best_span(logits: Tensor, window: Window, longest: int) -> tuple[float, int,
     count = len(window.offsets)
     if count == 0:
         return float("-inf"), 0, 0
-    inside = logits[window.first : window.first + count]
-    scores = inside[:, :1] + inside[:, 1]
+    score, start, end = best_places(logits[window.first : window.first + count], longest)
+    return score, window.offsets[start][0], window.offsets[end][1]
+
+
+def best_places(logits: Tensor, longest: int) -> tuple[float, int, int]:
+    """The score of the best span among the tokens of a context [T,2], and its first and last token."""
+    count = len(logits)
+    scores = logits[:, :1] + logits[:, 1]
     allowed = torch.ones(count, count, dtype=torch.bool).triu().tril(longest - 1)
     start, end = divmod(int(scores.masked_fill(~allowed, float("-inf")).argmax()), count)
-    return float(scores[start, end]), window.offsets[start][0], window.offsets[end][1]
+    return float(scores[start, end]), start, end
 
 
 def _answer(span: tuple[float, int, int], nothing: float, context: str, threshold: float | None) -> Answer:

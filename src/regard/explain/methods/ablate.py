@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.core import taps
 from regard.core.errors import UsageError
-from regard.explain.chosen import answered, chosen, looked_at
+from regard.explain.chosen import answered, chosen, looked_at, scored
 from regard.explain.methods.attribute import labels_of
 from regard.explain.subject import Subject
 from regard.explain.traces import Trace
@@ -22,7 +22,7 @@ LOOKS_AT = "trace"
 
 
 def ablate(trace: Trace, *, sites: str = "*", row: int = 0, most: int = 10) -> Result:
-    """Switch off each head in turn: the change of the answer's log-probability (or of the last states)."""
+    """Switch off each head in turn: the change of the answer's score (or of the last states)."""
     subject, matching_sites, title = (
         trace.live(),
         chosen(trace, sites),
@@ -42,7 +42,7 @@ def ablate(trace: Trace, *, sites: str = "*", row: int = 0, most: int = 10) -> R
         ((float(value), name, head) for name, values in effects.items() for head, value in enumerate(values)),
         key=lambda entry: -abs(entry[0]),
     )
-    what = "log p of the answer" if subject.score is not None else "position of the last states (relative)"
+    what = scored(trace) if subject.score is not None else "position of the last states (relative)"
     panels: list[Panel] = [
         Matrix(f"Change of {what}", list(effects), [str(head) for head in range(width)], grid, diverging=True),
         Table(

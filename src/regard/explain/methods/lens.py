@@ -14,6 +14,7 @@ from torch import Tensor
 from regard.core.errors import UsageError
 from regard.explain.chosen import answered, looked_at, numbers, suited
 from regard.explain.methods.attribute import labels_of
+from regard.explain.subject import Subject
 from regard.explain.traces import Trace
 from regard.views.result import Matrix, Panel, Result, Table
 
@@ -28,12 +29,12 @@ def lens(trace: Trace, *, row: int = 0, top: int = 3) -> Result:
         raise UsageError("top must be positive", got=top, expected="1 or more")
     side = "decoder" if trace.layers("decoder") else "encoder"
     layers = trace.layers(side)
-    with torch.no_grad():
-        logits = {layer: subject.head_logits(trace.states(layer)) if subject.head_logits else None for layer in layers}
+    if trace.task == "question_answering":
+        raise UsageError("lens reads words and classes", got="a model that finds spans", remedy=suited(trace))
     read = subject.probabilities or (lambda layer_logits: layer_logits.float().softmax(-1))
-    probabilities = {
-        layer: read(layer_logits[row]) for layer, layer_logits in logits.items() if layer_logits is not None
-    }
+    with torch.no_grad():
+        logits = {layer: _logits(subject, trace, layer, row) for layer in layers}
+    probabilities = {layer: read(given[0]) for layer, given in logits.items() if given is not None}
     if not probabilities or subject.label is None:
         headless = subject.label is None
         raise UsageError(
@@ -85,6 +86,13 @@ def lens(trace: Trace, *, row: int = 0, top: int = 3) -> Result:
     )
 
 
+def _logits(subject: Subject, trace: Trace, layer: str, row: int) -> Tensor | None:
+    """The logits of one row, without its padding: a head that takes the mean of a text must not see it."""
+    if subject.head_logits is None:
+        return None
+    return subject.head_logits(trace.states(layer)[row : row + 1, : len(labels_of(trace, layer, row))])
+
+
 def _of_classes(trace: Trace, probabilities: dict[str, Tensor], top: int, row: int) -> Result:
     subject = trace.live()
     assert subject.label is not None
@@ -103,8 +111,8 @@ def _of_classes(trace: Trace, probabilities: dict[str, Tensor], top: int, row: i
 
 
 def _of_numbers(trace: Trace, numbers_by_layer: dict[str, Tensor], row: int) -> Result:
-    """For a regression: the number that each layer would give."""
-    values = {layer: float(number[0]) for layer, number in numbers_by_layer.items()}
+    """For a regression: the number that each layer would give, after the last token if it has one for each."""
+    values = {layer: float(number.flatten()[-1]) for layer, number in numbers_by_layer.items()}
     final = next(reversed(values.values()))
     return Result(
         "lens",

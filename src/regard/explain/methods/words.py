@@ -12,7 +12,7 @@ from typing import Any
 
 from regard.core.articles import with_article
 from regard.core.errors import UsageError
-from regard.explain.chosen import answered, looked_at
+from regard.explain.chosen import answered, looked_at, scored
 from regard.explain.methods.attribute import answer_parts, labels_of
 from regard.explain.traces import Trace
 from regard.views.result import Panel, Result, Table, Words
@@ -39,12 +39,14 @@ def words(trace: Trace, *, row: int = 0, top: int = 10, steps: int = 64) -> Resu
     totals = sorted(((sum(given), label, len(given)) for label, given in added.items()), reverse=True)
     chosen = {"for": [t for t in totals if t[0] > 0][:top], "against": [t for t in reversed(totals) if t[0] < 0][:top]}
     rest = (whole - empty) - sum(sum(each.double().tolist()) for each in parts.values())
+    what = scored(trace)
+    added_to = what.removesuffix(" of the answer")
     panels: list[Panel] = [
         Words("What each word gave", labels, values, note="above zero: for the answer; below: against it"),
-        *(Table(f"Words {side} the answer", ["word", "times", "log p"], _cells(kept))
+        *(Table(f"Words {side} the answer", ["word", "times", added_to], _cells(kept))
           for side, kept in chosen.items() if kept),
     ]  # fmt: skip
-    score = f"log p of the answer is {whole:.3f}, of the same answer to an empty text {empty:.3f}"
+    score = f"The {what} is {whole:.3f}, for an empty text {empty:.3f}"
     return Result(
         "words",
         f"Words that decided, by {trace.model}: {looked_at(trace, row)}",
