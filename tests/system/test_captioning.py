@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 import regard
-from regard.api import validate
+from regard.api import grade, validate
 from regard.cli import main
 from regard.core.errors import ConfigError, DataError
 from regard.core.image_settings import ImageSettings
@@ -179,6 +179,7 @@ def test_captions_with_punctuation_are_compared_as_words(data):
     for changes in ({}, {"data.words_only": "true"}):
         numbers = validate(data / "out", changes=changes)
         assert [numbers[name] for name in names] == pytest.approx([1.0, 100.0, 100.0, 100.0])
+    assert [row.chrf for row in grade(data / "out", 2)] == pytest.approx([100.0, 100.0])
     file = str(data / "pictures" / "1.png")
     assert model.stored.extra["words_only"] is False
     assert model.subject(file, "Green beside red .").texts == ["Green beside red ."]
@@ -191,6 +192,9 @@ def test_images_of_any_size_and_one_pixel_are_captioned(data, encoder):
     model = regard.train(recipe(data, data=given, max_steps=1, metric="loss"), data / "out", quiet=True)
     pictures = [Image.new("RGB", (1, 1)), Image.new("L", (40, 3)), Image.new("RGBA", (9, 200))]
     assert len(model.caption(pictures, max_length=4)) == 3
+    drawn = {"sample": True, "seed": 3, "max_length": 9}
+    parts = [*model.caption_nbest(pictures[:1], **drawn), *model.caption_nbest(pictures[1:], first=1, **drawn)]
+    assert parts == model.caption_nbest(pictures, **drawn), "a picture's number decides its sample"
     assert model.explain(pictures[0], "red", method="photo").panels
 
 

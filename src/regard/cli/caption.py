@@ -26,8 +26,11 @@ def run(arguments: argparse.Namespace) -> int:
     model, options = opened_with_engine(arguments), search_options(arguments)
     model.caption([], **options)  # refuses models that do not caption, and bad options, before anything is read
     several = options.get("nbest", model.stored.search.nbest) > 1
+    done = 0
     for images in batches(arguments, most=32):
-        for image, captions in zip(images, model.caption_nbest(images, **options), strict=True):
+        every = model.caption_nbest(images, first=done, **options)
+        done += len(images)
+        for image, captions in zip(images, every, strict=True):
             for caption in captions:
                 if arguments.json:
                     facts = {"image": image, "caption": caption.text, "score": caption.score}

@@ -65,6 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--moses scores translations", remedy="Give --source and --reference with it.")
     if arguments.partners and (arguments.suite or arguments.reference is None):
         raise UsageError("--with scores translations", remedy="Give --source and --reference with it.")
+    _refuse_idle(arguments)
     if arguments.suite:
         return _words(arguments) if arguments.suite == "words" else _suite(arguments)
     if arguments.graded is not None:
@@ -74,6 +75,29 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.source is None or arguments.rest:
         raise UsageError("--source and --reference belong together", remedy="Give both, without changes of a recipe.")
     return _translations(arguments)
+
+
+def _refuse_idle(arguments: argparse.Namespace) -> None:
+    """Refuse options that only a translation of --source, or a recipe, can use."""
+    translates = arguments.reference is not None and not arguments.suite and arguments.graded is None
+    if translates:
+        return
+    idle = [f"--{name}" for name in ("shortlist", "out") if getattr(arguments, name) is not None]
+    idle += ["--engine"] if arguments.engine != "auto" else []
+    if arguments.suite or arguments.graded is None:
+        idle += [f"--{name.replace('_', '-')}" for name in search_options(arguments)]
+    if idle:
+        raise UsageError(
+            "these options have no effect here",
+            got=", ".join(idle),
+            remedy="They need --source and --reference. The searches of a recipe's evaluators are in the recipe: "
+            "--evaluation '[{name: bleu, beam: 5}]'.",
+        )
+    if arguments.suite:
+        given = [name for name in ("source", "reference", "recipe", "graded") if getattr(arguments, name) is not None]
+        if given or arguments.rest:
+            got = ", ".join([*(f"--{name}" for name in given), *arguments.rest[:1]])
+            raise UsageError("a suite has its own data and no recipe", got=got)
 
 
 def _translations(arguments: argparse.Namespace) -> int:

@@ -97,7 +97,8 @@ def _put(data: Any, keys: Sequence[str], value: Any, done: tuple[str, ...]) -> d
         path, got = ".".join([*done, *keys]), f"{reprlib.repr(data)} at {'.'.join(done)}"
         raise ConfigError(f"cannot override {path}", got=got, expected="a mapping there")
     key, *rest = keys
-    return {**data, key: _put(data.get(key, {}), rest, value, (*done, key)) if rest else value}
+    below = {} if data.get(key) is None else data[key]  # stored recipes have null where nothing was given
+    return {**data, key: _put(below, rest, value, (*done, key)) if rest else value}
 
 
 def _problem(cls: type[BaseModel], error: ErrorDetails, data: Any) -> str:

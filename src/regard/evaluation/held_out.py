@@ -50,9 +50,13 @@ class HeldOut:
         1 is greedy. A recipe whose own `search` samples or lists several outputs is still measured by beams.
         """
         if beam not in self._texts:
-            written, form = self._searched(self.material["inputs"], beam), self.material.get("form")
-            self._texts[beam] = written if form is None else [form(text) for text in written]
+            self._texts[beam] = self.written(beam=beam, sample=False, nbest=1)
         return self._texts[beam]
+
+    def written(self, **search: Any) -> list[str]:
+        """The text that the model generates for each input by this search, in the form of the references."""
+        texts, form = self.model.texts(self.material["inputs"], **search), self.material.get("form")
+        return texts if form is None else [form(text) for text in texts]
 
     def _searched(self, inputs: Sequence[Any], beam: int) -> list[str]:
         return self.model.texts(inputs, beam=beam, sample=False, nbest=1)

@@ -80,6 +80,9 @@ class Loaded(Engines):
         """The text that the model generates for each input; evaluators of text compare it with references."""
         raise NoSuchVerb("this model does not generate text for an input", got=self._described())
 
+    def check_inputs(self, inputs: Sequence[Any]) -> None:
+        """Refuse inputs that `texts` would refuse, without running the model."""
+
     def subject(self, inputs: Any, target: Any = None, **_: Any) -> Subject:
         """What to explain: the model, `inputs` (texts or images) as tensors and tokens, and its answer."""
         raise NoSuchVerb("explain needs a model that reads text or images", got=self._described())

@@ -58,10 +58,14 @@ class CaptioningPipeline(Loaded):
         images: Sequence[Any],
         *,
         rows: int = 32,
+        first: int = 0,
         on_progress: Callable[[int, int], None] | None = None,
         **search: Any,
     ) -> list[list[Caption]]:
-        """The `nbest` captions of each image, best first; `rows` images are decoded together."""
+        """The `nbest` captions of each image, best first; `rows` images are decoded together.
+
+        `first` is the number of the first image, on which sampling depends: images in parts get the same captions as
+        all at once."""
         if isinstance(images, (str, Path)):
             raise UsageError("images must be a list", got="one path", remedy="Put it into a list.")
         options = Search.parse({**self.stored.search.model_dump(), **search}, "search options")
@@ -71,7 +75,7 @@ class CaptioningPipeline(Loaded):
         tokens, model = self.tokenizer, self.runner(len(images) * options.beam * _LONGEST)
         for start in range(0, len(images), rows):
             seen = self._seen(images[start : start + rows])
-            numbers = range(start, start + len(next(iter(seen.values()))))
+            numbers = range(first + start, first + start + len(next(iter(seen.values()))))
             with torch.inference_mode():
                 decoded = decode(
                     model, seen, options, bos=tokens.bos, eos=tokens.eos, pad=tokens.pad, rows=list(numbers)

@@ -31,8 +31,11 @@ class SummarisationPipeline(TranslationPipeline):
 
     def translate_nbest(self, lines: Sequence[str], **options: Any) -> list[list[Translation]]:
         """The best summaries of each document. By default a document may be as long as those of the training."""
-        usual = max(self.stored.search.max_source, self.reads_at_most or 0)
-        return super().translate_nbest(lines, **{"max_source": usual, **options})
+        return super().translate_nbest(lines, **{"max_source": self._usual_source, **options})
+
+    @property
+    def _usual_source(self) -> int:
+        return max(self.stored.search.max_source, self.reads_at_most or 0)
 
     def encode_source(self, lines: Sequence[str]) -> list[list[int]]:
         rows, most = super().encode_source(lines), self.reads_at_most

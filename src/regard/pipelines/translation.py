@@ -51,7 +51,9 @@ class TranslationPipeline(Loaded):
         own = stored.target_tokenizer.specials if stored.target_tokenizer else Specials()
         # Marian begins the target with its padding token; only its configuration says so.
         self._bos = _first(tokens.get("decoder_start"), tokens.get("bos"), own.bos)
-        self._eos = _first(tokens.get("eos"), own.eos)
+        ends = tokens.get("eos")
+        self._ends: list[int] = ends if isinstance(ends, list) and ends else [_first(ends or None, own.eos)]
+        self._eos = self._ends[0]
         self._pad = _first(tokens.get("pad"), own.pad)
         self._partners: tuple[TranslationPipeline, ...] = ()
 
@@ -108,6 +110,16 @@ class TranslationPipeline(Loaded):
 
     def texts(self, inputs: Sequence[str], **search: Any) -> list[str]:
         return self.translate(inputs, **search)
+
+    def check_inputs(self, inputs: Sequence[str]) -> None:
+        encoded = self.encode_source(inputs)
+        _check_source(encoded, self._usual_source, 0)
+        self._check_positions(encoded)
+
+    @property
+    def _usual_source(self) -> int:
+        """The most tokens of a line, if the caller does not say."""
+        return self.stored.search.max_source
 
     @verb("a translation model")
     def shortlist(
@@ -244,7 +256,7 @@ class TranslationPipeline(Loaded):
             {"source": source, "source_mask": mask},
             options,
             bos=self._bos,
-            eos=self._eos,
+            eos=self._ends,
             pad=self._pad,
             lengths=mask.sum(1),
             prefixes=prefixes,
@@ -256,8 +268,12 @@ class TranslationPipeline(Loaded):
         )
 
     def _source(self, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+        self._check_positions(rows)
+        return pad([[*row, self._eos] for row in rows], value=self._pad)
+
+    def _check_positions(self, rows: Sequence[list[int]]) -> None:
         longest = getattr(self.model, "longest", None)
-        most = max(len(row) for row in rows) + 1
+        most = max(map(len, rows), default=0) + 1
         if longest is not None and most > longest:
             raise LengthError(
                 "a line is longer than this model can read",
@@ -265,7 +281,6 @@ class TranslationPipeline(Loaded):
                 expected=f"at most {longest}",
                 remedy="Split it into sentences.",
             )
-        return pad([[*row, self._eos] for row in rows], value=self._pad)
 
     def _translation(self, best: Hypothesis) -> Translation:
         return Translation(self.target_tokenizer.decode(best.tokens), best.score, best.log_prob, best.tokens)

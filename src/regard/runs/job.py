@@ -28,7 +28,7 @@ from regard.data.text.spelling import SpellingTokenizer
 from regard.evaluation.evaluators import directions_of, evaluators_for, make_evaluator
 from regard.evaluation.held_out import HeldOut
 from regard.models import config_of, reads_characters
-from regard.pipelines import card
+from regard.pipelines import card, make_pipeline
 from regard.runs.embeddings import use_embeddings
 from regard.runs.recipe import Recipe
 from regard.runs.setup import ClsSetup, Say, Setup
@@ -50,6 +50,8 @@ class Prepared:
     task: Task
     batches: Callable[[nn.Module], Data]
     validate: Callable[[nn.Module], dict[str, float]] | None
+    check_held_out: Callable[[nn.Module], None]
+    """Refuse held-out data that a validation, hours later, would refuse."""
     direction: Direction
     """Whether `training.metric` should be high or low."""
     stored: Callable[[nn.Module], StoredModel]
@@ -111,6 +113,7 @@ class Job:
                 setup.experience(model) or setup.batches(train, shuffle=not getattr(model, "reads_in_order", False))
             ),
             None if not setup.validates else lambda model: self._validate(model, held_out, stored, show),
+            lambda model: self._check_held_out(model, held_out, stored),
             self.directions[self.recipe.training.metric],
             stored,
             lambda model: self._prime(model, train),
@@ -143,6 +146,13 @@ class Job:
                 show(f"  source     {_short(sample.input)}\n  reference  {_short(sample.reference)}\n"
                      f"  written    {_short(sample.written)}\n")  # fmt: skip
         return numbers
+
+    def _check_held_out(self, model: nn.Module, held_out: Any, stored: Callable[[nn.Module], StoredModel]) -> None:
+        if not self.setup.validates:
+            return
+        self.setup.batches(held_out, shuffle=False)
+        if any("inputs" in evaluator.needs for evaluator in self.evaluators):
+            make_pipeline(stored(model)).check_inputs(self.setup.material()["inputs"])
 
     def _check_model(self) -> None:
         """Report a misspelt option, or a length beyond the model's limit, before anything is prepared."""

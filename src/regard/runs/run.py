@@ -107,6 +107,7 @@ class Run:
         save_model(self.out, prepared.stored(model))
 
     def _descend(self, model: nn.Module, prepared: Prepared) -> None:
+        prepared.check_held_out(model)
         engine = Engine(
             model,
             prepared.task,
@@ -262,7 +263,8 @@ def take_over(model: nn.Module, start: StoredModel) -> str:
 def _may_change(recipe: Recipe) -> set[str]:
     """The recipe values that may change when a run resumes: those that do not affect the updates made so far."""
     fixed: set[str] = set()
-    if recipe.training.schedule in ("cosine", "linear"):  # the learning rate depends on the number of updates
+    # The learning rate depends on the number of updates; that of word vectors does so with any schedule.
+    if recipe.training.schedule in ("cosine", "linear") or recipe.task == "word_vectors":
         fixed |= {"training.max_steps", "training.max_epochs"}
     if recipe.training.average > 1:  # without validation, the regular checkpoints are averaged
         fixed.add("training.checkpoint_every")

@@ -63,6 +63,10 @@ class Setup:
     """What the held-out data offers evaluators, by the names in `HeldOut`."""
     two_passes: ClassVar[bool] = False
     """Whether its task can run a batch twice (`training.r_drop`)."""
+    from_scratch: ClassVar[bool] = True
+    """Whether the network of a model to start from can be trained from scratch (`model.start_weights: false`)."""
+    unused: ClassVar[tuple[str, ...]] = ()
+    """Options of `training` that do nothing in this task; they are refused."""
     evaluating: bool = False
     """Whether the model to start from is evaluated as it is, and not trained."""
 
@@ -71,6 +75,13 @@ class Setup:
         if recipe.training.r_drop and not self.two_passes:
             remedy = "Leave training.r_drop out; translation, parsing and captioning have it."
             raise ConfigError(f"the task {recipe.task!r} has no R-Drop", got=recipe.training.r_drop, remedy=remedy)
+        if not recipe.model.start_weights and not self.from_scratch:
+            remedy = "Leave model.start out, and give model.name and its options."
+            raise ConfigError(f"the task {recipe.task!r} has no start_weights: false", got="a start", remedy=remedy)
+        for name in self.unused:
+            if value := getattr(recipe.training, name):
+                remedy = f"Leave training.{name} out."
+                raise ConfigError(f"training.{name} does nothing in the task {recipe.task!r}", got=value, remedy=remedy)
         self.tokenizer: Tokenizer | None = None
         """Text to ids, once it exists; `target_tokenizer` is the one of the target side."""
         self.target_tokenizer: Tokenizer | None = None
@@ -176,7 +187,8 @@ class ClsSetup(Setup):
 
     def batches(self, examples: Any, *, shuffle: bool) -> TrainingData:
         """Batches of rows of similar length, within the recipe's limit of tokens and the data's limit of rows."""
-        training, most = self.recipe.training, getattr(self.data, "max_rows", None)
+        training = self.recipe.training
+        most = getattr(self.data, "max_rows", None) or training.rows_per_batch
         budget = training.tokens_per_batch
         return RowBatches(examples, tokens_per_batch=budget, seed=training.seed, max_rows=most, shuffle=shuffle)
 

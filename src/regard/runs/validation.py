@@ -64,8 +64,9 @@ def _with_job(
     stored = load_model(Path(folder))
     _check_task(stored, text)
     if place.is_file():
-        data = {**_without_nulls(configs.read_config(place)), "model": {"start": str(folder)}}
-        data["data"] = {**data["data"], **_as_data(text)}
+        data = {**configs.read_config(place), "model": {"start": str(folder)}}
+        if isinstance(data.get("data"), dict):  # else parsing says what is missing
+            data["data"] = {**data["data"], **_as_data(text)}
     elif text is not None:
         data = {"task": stored.task, "model": {"start": str(folder)}, "data": _data_of(stored, text)}
     else:
@@ -121,12 +122,4 @@ def _graded(recipe: Recipe, stored: StoredModel, count: int, search: Mapping[str
         prepared = job.prepare(Path(temporary), lambda _: None)
         held_out = HeldOut(Measured(), job.setup.material(), lambda: prepared.stored(stored.model.eval()))
         names = held_out.material.get("names", held_out.material["inputs"])
-        texts = held_out.model.texts(held_out.material["inputs"], **search)
-        return graded(names, texts, held_out.references, count)
-
-
-def _without_nulls(data: Any) -> Any:
-    """Remove null values, which a stored recipe holds for everything that was left out."""
-    if not isinstance(data, dict):
-        return data
-    return {key: _without_nulls(value) for key, value in data.items() if value is not None}
+        return graded(names, held_out.written(**search), held_out.references, count)

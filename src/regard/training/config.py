@@ -14,7 +14,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 class TrainingConfig(Config):
     seed: int = 1
     tokens_per_batch: int = Field(4096, gt=0, description="target tokens per batch at most, padding included")
-    rows_per_batch: int | None = Field(None, gt=0, description="examples per batch, if their lengths are similar")
+    rows_per_batch: int | None = Field(None, gt=0, description="most examples per batch; not for parallel text")
     accumulate: int = Field(1, gt=0, description="batches whose gradients are summed into one update")
     max_steps: int | None = Field(None, gt=0)
     max_epochs: int | None = Field(None, gt=0)

@@ -10,6 +10,7 @@ decisions, such as the number of tokens in a batch or whether to stop. Only the 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 from dataclasses import dataclass
 
@@ -65,7 +66,8 @@ def join_world() -> World:
     if size == 1:
         return World()
     if not distributed.is_initialized():
-        distributed.init_process_group("gloo")
+        # While the first process prepares data or searches, the others wait: for hours, if that is what it takes.
+        distributed.init_process_group("gloo", timeout=datetime.timedelta(days=30))
     return World(distributed.get_rank(), size)
 
 

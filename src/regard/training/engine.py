@@ -248,11 +248,10 @@ class Engine:
     @functools.cached_property
     def _total(self) -> int | None:
         """The number of updates of the run, if it can be known (epochs differ slightly in length)."""
-        if self.config.max_steps is not None:
-            return self.config.max_steps
-        if self.config.max_epochs is None:
-            return None
-        return self.config.max_epochs * -(-self.data.batches_in_epoch(0) // self.config.accumulate)
+        ends = [] if self.config.max_steps is None else [self.config.max_steps]
+        if self.config.max_epochs is not None:
+            ends.append(self.config.max_epochs * -(-self.data.batches_in_epoch(0) // self.config.accumulate))
+        return min(ends, default=None)
 
     def _checkpoint(self) -> None:
         if self._written == self.progress.step:

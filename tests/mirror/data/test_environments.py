@@ -146,6 +146,11 @@ def test_an_environment_of_gymnasium():
         _ = make_environment({"name": "gymnasium", "id": "Absent-v0"}).n_states
 
 
+def test_the_id_of_an_environment_cannot_name_a_module_to_import():
+    with pytest.raises(ConfigError, match="names a module to import"):
+        make_environment({"name": "gymnasium", "id": "antigravity:Env-v0"})
+
+
 def test_a_trial_as_text_gives_the_features_of_training_where_episodes_end_anywhere():
     pytest.importorskip("gymnasium", reason="gymnasium is not installed")
     lake = make_environment({"name": "gymnasium", "id": "FrozenLake-v1", "steps": 30})

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from regard.core.errors import ConfigError, UsageError
 from regard.data.chance import Dice, Ints
@@ -24,9 +24,17 @@ from regard.data.environments._environment import Environment, Numbers, Worlds
 
 
 class Gymnasium(Environment):
-    id: str = Field(description="as gymnasium.make takes it")
+    id: str = Field(description="of an environment that Gymnasium knows")
     steps: int = Field(100, gt=0, le=10_000, description="steps of a trial")
     ends_anywhere: ClassVar[bool] = True
+
+    @field_validator("id")
+    @classmethod
+    def _imports_nothing(cls, name: str) -> str:
+        """Gymnasium imports the module of "module:Env-v0" first, and an id may come from a model folder."""
+        if ":" in name:
+            raise ValueError("names a module to import; give the id of an environment that Gymnasium itself knows")
+        return name
 
     @property
     def n_actions(self) -> int:

@@ -30,6 +30,7 @@ class BitsData(Config):
 
 class BitsJob(Setup):
     Data = BitsData
+    unused = ("label_smoothing",)
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"name": "ntm"},
         "training": {"label_smoothing": 0.0},

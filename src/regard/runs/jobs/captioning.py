@@ -60,6 +60,7 @@ class CaptioningData(Config):
 
 class CaptioningJob(Setup):
     Data = CaptioningData
+    from_scratch = False  # its image encoder comes from elsewhere
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"name": "show_attend_tell"},
         "training": {"label_smoothing": 0.0},

@@ -37,6 +37,7 @@ class CoordinatesData(Config):
 
 class CoordinatesJob(Setup):
     Data = CoordinatesData
+    unused = ("label_smoothing",)
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"name": "fourier"},
         "training": {"label_smoothing": 0.0, "schedule": "constant", "warmup": 0, "metric": "psnr"},

@@ -33,6 +33,7 @@ class MaskedLmData(Config):
 
 class MaskedLmJob(ClsSetup):
     Data = MaskedLmData
+    unused = ("label_smoothing",)
     data: MaskedLmData
 
     def __init__(self, recipe: Recipe, start: StoredModel | None) -> None:

@@ -37,6 +37,7 @@ class PolicyData(Config):
 
 class PolicyJob(Setup):
     Data = PolicyData
+    unused = ("label_smoothing",)
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"name": "snail", "size": "policy"},
         "training": {"label_smoothing": 0.0, "metric": "reward", "schedule": "constant", "warmup": 0, "clip": 0.5},

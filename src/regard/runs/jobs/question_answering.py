@@ -39,6 +39,7 @@ class QuestionAnsweringData(Config):
 
 class QuestionAnsweringJob(ClsSetup):
     Data = QuestionAnsweringData
+    unused = ("label_smoothing",)
     offers = ("questions", "windows")
     data: QuestionAnsweringData
 

@@ -57,6 +57,7 @@ class SentenceSimilarityData(Config):
 
 class SentenceSimilarityJob(ClsSetup):
     Data = SentenceSimilarityData
+    unused = ("label_smoothing",)
     offers = ("numbers",)
     data: SentenceSimilarityData
 

@@ -66,6 +66,7 @@ class TranslationJob(Setup):
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"name": "transformer"}}
     offers: tuple[str, ...] = ("inputs", "references")
     two_passes: ClassVar[bool] = True
+    unused: ClassVar[tuple[str, ...]] = ("rows_per_batch",)
     data: TranslationData
 
     @property

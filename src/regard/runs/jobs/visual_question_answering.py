@@ -80,6 +80,7 @@ class VisualQuestionData(Config):
 
 class VisualQuestionAnsweringJob(Setup):
     Data = VisualQuestionData
+    from_scratch = False  # its image encoder comes from elsewhere
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"name": "vqa"},
         "training": {"label_smoothing": 0.0, "rows_per_batch": 32},

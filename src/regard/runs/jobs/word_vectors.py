@@ -32,6 +32,7 @@ class WordVectorsData(Config):
 
 class WordVectorsJob(Setup):
     Data = WordVectorsData
+    unused = ("label_smoothing",)
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "model": {"name": "word2vec"},
         # Linear: the learning rate depends on the number of epochs, so a run cannot be resumed with another.
