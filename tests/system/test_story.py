@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,14 @@ def test_every_page_has_its_figure_and_numbers():
             trials = getattr(story.find_step(entry["name"]), "TRIALS", "").strip()
             assert trials in text
             assert bool(trials) == ("## Tried before" in text)
+
+
+def test_each_table_of_a_page_has_a_file_of_its_own():
+    for page in PAGES.glob("[0-9]*.md"):
+        files = re.findall(r"\]\((\S+\.csv)\)", page.read_text(encoding="utf-8"))
+        assert files
+        assert len(set(files)) == len(files), page.name
+        assert {file.name for file in PAGES.glob(f"{page.stem}_*.csv")} == set(files)
 
 
 def test_listing_and_unknown_steps():
