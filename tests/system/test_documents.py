@@ -68,7 +68,8 @@ def test_documents_of_every_shape(trained):
     with pytest.raises(RegardError, match="text is empty"):
         trained.explain("")
     assert len(trained.explain("good", method="document").data["sentences"]) == 1
-    assert len(trained.explain("bad " * 2000, method="document").data["sentences"]) == 20
+    long = trained.explain("bad " * 2000, method="document")
+    assert sum(len(sentence["words"]) for sentence in long.data["sentences"]) == 60, "as far as it is read"
 
 
 def test_it_resumes_to_the_bit_and_the_same_seed_gives_the_same_bits(tmp_path, monkeypatch):

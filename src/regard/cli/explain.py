@@ -15,7 +15,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from regard.cli._inputs import check_support, is_image
+from regard.cli._inputs import check_support, is_image, tell_cut
 from regard.cli._terminal import shown_json
 from regard.core.errors import UsageError
 
@@ -98,6 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(out)
         return 0
     result = api.explain(model, texts, target, method=arguments.method, **options)
+    tell_cut(model)
     if out is not None:
         result.save(out)
         print(out)

@@ -167,7 +167,10 @@ class TextEncoder(Loaded):
         return subjects.reader_subject(self, inputs, target)
 
     def whole_inputs(self, texts: Sequence[str], others: Sequence[str] | None = None) -> dict[str, torch.Tensor]:
-        """Tensors of the texts; texts of more than `reads_at_most` tokens are refused."""
+        """Tensors of the texts to explain. Too many tokens for the model's positions are refused; a model without such
+        a limit reads what it reads when it classifies, and `n_cut` counts the cut texts."""
+        if getattr(self.model, "longest", None) is None:
+            return self.inputs(texts, others)
         inputs = self._laid_out(texts, others, 1 << 30)
         check_length(inputs["input_ids"].shape[1], self.reads_at_most, "the text")
         return inputs

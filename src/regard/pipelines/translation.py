@@ -272,15 +272,7 @@ class TranslationPipeline(Loaded):
         return pad([[*row, self._eos] for row in rows], value=self._pad)
 
     def _check_positions(self, rows: Sequence[list[int]]) -> None:
-        longest = getattr(self.model, "longest", None)
-        most = max(map(len, rows), default=0) + 1
-        if longest is not None and most > longest:
-            raise LengthError(
-                "a line is longer than this model can read",
-                got=f"{most} tokens",
-                expected=f"at most {longest}",
-                remedy="Split it into sentences.",
-            )
+        check_length(max(map(len, rows), default=0) + 1, getattr(self.model, "longest", None), "a line")
 
     def _translation(self, best: Hypothesis) -> Translation:
         return Translation(self.target_tokenizer.decode(best.tokens), best.score, best.log_prob, best.tokens)

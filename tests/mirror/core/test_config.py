@@ -258,7 +258,6 @@ def test_an_override_changes_one_place_even_if_yaml_shares_it(tmp_path: Path) ->
     [
         ("lr.value", "1", "cannot override lr.value: got 3 at lr, expected a mapping"),
         ("stages.0.lr", "1", r"cannot override stages.0.lr: got \[1\] at stages"),
-        ("empty.lr", "1", "got None at empty"),
         ("a..b", "1", "dotted path.*'a..b'"),
         ("", "1", "dotted path"),
         ("a", "[1", "override a is not valid YAML in line 1"),
@@ -266,7 +265,11 @@ def test_an_override_changes_one_place_even_if_yaml_shares_it(tmp_path: Path) ->
 )
 def test_an_override_that_cannot_be_is_refused(path: str, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        override({"lr": 3, "stages": [1], "empty": None}, {path: text})
+        override({"lr": 3, "stages": [1]}, {path: text})
+
+
+def test_an_override_may_go_below_a_null() -> None:
+    assert override({"empty": None}, {"empty.lr": "1"}) == {"empty": {"lr": 1}}
 
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -136,5 +136,11 @@ def test_a_text_is_explained_only_as_far_as_it_is_read():
     options = {"vocab_size": tokenizer.vocab_size, "max_len": 4, "n_labels": 2}
     model = make_pipeline(small_models.stored("bow", "classification", options, {"labels": ["x", "y"]}, tokenizer))
     assert model.explain("the cat sat on", method="words").panels
-    with pytest.raises(LengthError, match="got 5 tokens, expected at most 4"):
-        model.explain("the cat sat on the", method="words")
+    assert model.n_cut == 0
+    text = "the cat sat on the mat and the dog"
+    (answer,) = model.classify([text])
+    assert f"'{answer.label}' ({answer.score:.0%})" in model.explain(text, method="words").statements[0]
+    assert model.n_cut == 2, "once by each"
+    limited = bert("none", "sentence_similarity", max_seq_length=6)
+    with pytest.raises(LengthError, match="got 14 tokens, expected at most 6"):
+        limited.explain(TEXTS[1] + " there")

@@ -295,14 +295,3 @@ def test_a_copied_checkpoint_is_left_alone(make_engine):
     shutil.copytree(newest, newest.with_name(newest.name + "-backup"))
     assert make_engine("a", max_steps=6).run().step == 6
     assert newest.with_name(newest.name + "-backup").exists()
-
-
-def test_a_schedule_ends_where_the_run_ends_first(make_engine):
-    engines = {
-        name: make_engine(name, max_steps=steps, max_epochs=2, schedule="linear")
-        for name, steps in (("a", 9999), ("b", 20))
-    }
-    for engine in engines.values():
-        engine.run()
-    rates = [engine.optimizer.param_groups[0]["lr"] for engine in engines.values()]
-    assert rates[0] == rates[1] < 1e-3

@@ -43,3 +43,14 @@ def test_every_update_has_a_rate(kind, warmup, total):
 def test_without_warm_up():
     assert learning_rate("inverse_sqrt", 4, peak=1.0, warmup=0, total=None) == 0.5
     assert learning_rate("constant", 1, peak=1.0, warmup=0, total=None) == 1.0
+
+
+def test_a_schedule_ends_where_the_run_ends_first(make_engine):
+    engines = {
+        name: make_engine(name, max_steps=steps, max_epochs=2, schedule="linear")
+        for name, steps in (("a", 9999), ("b", 20))
+    }
+    for engine in engines.values():
+        engine.run()
+    rates = [engine.optimizer.param_groups[0]["lr"] for engine in engines.values()]
+    assert rates[0] == rates[1] < 1e-3
