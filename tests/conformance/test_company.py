@@ -56,6 +56,19 @@ WRITERS = [
     ("show_attend_tell", {"attention": "hard", "score": "general"}),
 ]
 IDS = [f"{name}-{'-'.join(map(str, options.values()))}" for name, options in WRITERS]
+SLOW = (
+    *("transformer-alibi-pre", "transformer-relative_t5", "transformer-learned-40", "seq2seq-none-lstm-2"),
+    *("seq2seq-luong-general-local_m-2", "seq2seq-luong-dot-local_p-2", "llama-", "dan-", "rnn-gru-1"),
+    *("lstmn_seq2seq-shallow", "show_tell-", "show_attend_tell-"),
+)
+"""Left to the longer proof, where another case of the same family is tested each time."""
+
+
+def marked(cases: list, ids: list[str]) -> list:
+    """The cases as parameters, those of SLOW marked."""
+    assert set(SLOW) <= set(ids)
+    marks = {name: [pytest.mark.slow] for name in SLOW}
+    return [pytest.param(*case, id=name, marks=marks.get(name, [])) for case, name in zip(cases, ids, strict=True)]
 
 
 def make(name: str, options: dict, dtype: torch.dtype) -> torch.nn.Module:
@@ -118,7 +131,7 @@ def in_company(model, requests, dice: random.Random) -> tuple[dict[int, list], d
     return results, streamed, cancelled
 
 
-@pytest.mark.parametrize(("name", "options"), WRITERS, ids=IDS)
+@pytest.mark.parametrize(("name", "options"), marked(WRITERS, IDS))
 def test_company_changes_no_token_in_float64(name, options):
     model, dice = make(name, options, torch.float64), random.Random(f"{name} {options}")
     requests = [_in_float64(request) for request in make_requests(name, model.vocab_size, 40, dice)]
@@ -135,7 +148,7 @@ def test_company_changes_no_token_in_float64(name, options):
             assert len(written) - len(streamed.get(number, [])) <= 1, "the last token comes with the result"
 
 
-@pytest.mark.parametrize(("name", "options"), WRITERS, ids=IDS)
+@pytest.mark.parametrize(("name", "options"), marked(WRITERS, IDS))
 def test_company_changes_next_to_nothing_in_float32(name, options):
     """At most 0.5 % of the sequences differ, and no score by more than 1e-4 a token."""
     model, dice = make(name, options, torch.float32), random.Random(f"{name} {options} 32")

@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 from tests.conformance.test_checkpoint_models import SMALL as READERS
-from tests.conformance.test_company import BOS, EOS, IDS, PAD, WRITERS, alone, in_company, make, make_requests
+from tests.conformance.test_company import BOS, EOS, IDS, PAD, WRITERS, alone, in_company, make, make_requests, marked
 
 from regard.core import taps
 from regard.decoding import Decoder, Request, Search, SpecialTokens
@@ -26,7 +26,7 @@ needs_kernels = pytest.mark.skipif(isinstance(kernels(), Missing), reason="no C 
 
 
 @needs_kernels
-@pytest.mark.parametrize(("name", "options"), CASES, ids=NAMES)
+@pytest.mark.parametrize(("name", "options"), marked(CASES, NAMES))
 def test_float32_gives_the_tokens_of_plain(name, options):
     model, dice = make(name, options, torch.float32), random.Random(f"{name} {options} engine")
     choice = choose(model, "float32")

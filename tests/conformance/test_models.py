@@ -159,9 +159,12 @@ def test_trains_in_lower_precision(name, options):
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters() if parameter.grad is not None)
 
 
+LEARNERS = [v for v in VARIANTS if v[1].get("reach", "global") == "global" and v[1].get("chooser") != "hard"][::3]
+
+
 @pytest.mark.parametrize(
     ("name", "options"),
-    [v for v in VARIANTS if v[1].get("reach", "global") == "global" and v[1].get("chooser") != "hard"][::3],
+    [pytest.param(*v, marks=[pytest.mark.slow] if number % 2 else []) for number, v in enumerate(LEARNERS)],
     ids=lambda value: str(value),
 )
 def test_one_batch_is_learnt_by_heart(name, options):

@@ -69,7 +69,9 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", ["README.md", *(pytest.param(name, marks=pytest.mark.slow) for name in PAGES if name != "README.md")]
+)
 def test_a_page_does_what_it_says(page, place, capfd):
     torch.manual_seed(0)
     # Names that the README takes for granted.

@@ -91,7 +91,7 @@ def test_small_translators_translate_the_same_elsewhere(shape, small, tmp_path):
     compare(small(shape), LINES, tmp_path, most=40)
 
 
-@pytest.mark.parametrize("shape", ["post, one vocabulary", "pre, one vocabulary"])
+@pytest.mark.parametrize("shape", ["pre, one vocabulary", pytest.param("post, one vocabulary", marks=pytest.mark.slow)])
 def test_a_folder_says_how_to_begin_pad_end_and_search(shape, small, tmp_path):
     model = small(shape)
     model.stored.search = Search(beam=3, length_penalty=0.6, length_form="mean", max_length=50)

@@ -3,9 +3,12 @@
 import re
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parents[2] / "docs" / "one_page.md"
 
 
+@pytest.mark.slow
 def test_the_page_runs_and_learns_to_copy(capsys):
     (program,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert program.count("\n") <= 100

@@ -54,6 +54,7 @@ def parser(tmp_path_factory):
             "warmup": 30,
             "clip": 1.0,
             "metric": "bracket_f1",
+            "validate_every": 300,
         },
         "evaluation": ["bracket_f1"],
     }

@@ -40,6 +40,7 @@ def model(tmp_path_factory):
             "warmup": 30,
             "clip": 1.0,
             "metric": "rouge_l",
+            "validate_every": 250,
         },
         "evaluation": [{"name": "rouge", "lead": 2}],
     }
