@@ -4,7 +4,8 @@ regard answer MODEL --question "Who wrote it?" --context page.txt     from a tex
 regard answer MODEL image.png "What shape is it?" ["…"]               about an image
 
 Lines of question and context (for a model of images: the image's file), separated by a tab, come from --file or
-standard input. Prints answer and probability; the answer is empty if the text does not contain it.
+standard input. Prints the answer and its score (about an image: its probability). The answer is empty if the text does
+not hold it.
 """
 
 from __future__ import annotations
