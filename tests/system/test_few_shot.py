@@ -1,5 +1,6 @@
 """Few-shot classification as a user meets it: trained, evaluated, resumed, asked with a folder of examples, refused."""
 
+import contextlib
 import os
 import zipfile
 from pathlib import Path
@@ -13,7 +14,7 @@ import regard
 from regard.api import validate
 from regard.cli import main
 from regard.core import weights
-from regard.core.errors import ConfigError, DataError, UsageError
+from regard.core.errors import ConfigError, DataError, RegardError, UsageError
 from regard.data.chance import Dice
 from regard.data.class_images import ClassImages, read_arrays
 from regard.data.episodes import Episodes, Shape
@@ -181,6 +182,13 @@ def test_files_that_are_none(arrays, tmp_path):
     np.savez(tmp_path / "b.npz", images=objects, class_name=np.array(["x"]))
     with pytest.raises(DataError, match="images cannot be read"):
         read_arrays(tmp_path / "b.npz", None, channels=1, invert=False)
+    pixels = np.arange(2 * 3 * 64, dtype=np.uint8).reshape(2, 3, 8, 8)
+    np.savez_compressed(tmp_path / "d.npz", images=pixels, class_name=np.array(["a", "b"]))
+    whole = (tmp_path / "d.npz").read_bytes()
+    for place in range(0, len(whole), 3):
+        (tmp_path / "e.npz").write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        with contextlib.suppress(RegardError):  # it may be read in spite of the damage, or be refused
+            read_arrays(tmp_path / "e.npz", None, channels=1, invert=False)
     with zipfile.ZipFile(tmp_path / "c.npz", "w") as archive:
         header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (1000000, 1000000, 9, 9), }".ljust(117) + b"\n"
         archive.writestr("images.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from regard.core.errors import WeightsError
@@ -18,10 +18,7 @@ _REMEDY = "Copy the folder again. If you changed it on purpose: python -m regard
 
 def write_manifest(folder: Path, names: Iterable[str]) -> None:
     """Write the sums of these files of the folder."""
-    files = [folder / name for name in sorted(names)]
-    sums = {path.name: {"sha256": digest(path), "bytes": path.stat().st_size} for path in files}
-    with replacing(folder / NAME) as file:
-        file.write((json.dumps(sums, indent=1) + "\n").encode())
+    _write(folder, {name: (digest(folder / name), (folder / name).stat().st_size) for name in names})
 
 
 def check_names(folder: Path, required: Iterable[str]) -> None:
@@ -47,14 +44,21 @@ def check_manifest(folder: Path) -> None:
 
 
 def update_manifest(folder: Path, name: str, data: bytes) -> None:
-    """Write a file and its manifest entry, in an order in which file and manifest never disagree."""
+    """Write a file and its manifest entry, in an order in which file and manifest never disagree.
+
+    The sums of the other files stay as they are: a damaged file must not get a sum that fits it."""
     sums = _read(folder)
-    others = [other for other in sums if other != name]
-    if name in sums:
-        write_manifest(folder, others)
+    if sums.pop(name, None) is not None:
+        _write(folder, sums)
     with replacing(folder / name) as file:
         file.write(data)
-    write_manifest(folder, [*others, name])
+    _write(folder, {**sums, name: (hashlib.sha256(data).hexdigest(), len(data))})
+
+
+def _write(folder: Path, sums: Mapping[str, tuple[str, int]]) -> None:
+    entries = {name: {"sha256": sha256, "bytes": size} for name, (sha256, size) in sorted(sums.items())}
+    with replacing(folder / NAME) as file:
+        file.write((json.dumps(entries, indent=1) + "\n").encode())
 
 
 def _read(folder: Path) -> dict[str, tuple[str, int]]:

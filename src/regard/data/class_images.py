@@ -7,7 +7,10 @@ their headers: an array of Python objects could run code, and sizes are checked 
 
 from __future__ import annotations
 
+import io
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +29,7 @@ BOX = Resizing(resample=4)
 """Each pixel becomes the mean of the area that it covers: thin lines grow faint, but do not vanish."""
 _MOST_BYTES = 1 << 30
 _LONGEST_NAME = 1000
+_LONGEST_HEADER = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +76,7 @@ def read_arrays(path: Path, split: str | None, *, channels: int, invert: bool) -
         with zipfile.ZipFile(path) as archive:
             images, names = _array(archive, "images", path), _array(archive, "class_name", path)
             splits = _array(archive, "split", path) if split is not None else None
-    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError) as error:
         raise DataError(f"{path} is no array file", got=error, expected="an .npz file") from None
     _check(path, images, names, splits)
     chosen = np.arange(len(names)) if splits is None else np.flatnonzero(splits == split)
@@ -105,9 +109,13 @@ def _array(archive: zipfile.ZipFile, name: str, path: Path) -> NDArray[Any]:
     with archive.open(f"{name}.npy") as file:
         try:
             version = np.lib.format.read_magic(file)
+            begin = file.read(4 if version == (2, 0) else 2)
+            if (length := int.from_bytes(begin, "little")) > _LONGEST_HEADER:
+                raise ValueError(f"a header of {length:,} bytes")
+            header = io.BytesIO(begin + file.read(length))
             read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-            shape, by_column, dtype = read(file)
-        except (ValueError, KeyError) as error:
+            shape, by_column, dtype = read(header)
+        except (ValueError, KeyError, SyntaxError, tokenize.TokenError) as error:
             raise DataError(f"{path}: {name} is no array", got=str(error)[:80]) from None
         text = dtype.kind == "U" and dtype.itemsize <= 4 * _LONGEST_NAME
         size = dtype.itemsize * int(np.prod([int(side) for side in shape], dtype=object))

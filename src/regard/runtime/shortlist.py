@@ -80,12 +80,14 @@ class Shortlisted:
     def _selected(self, allowed_PV: Tensor, sources_N: Tensor) -> tuple[Tensor, Product]:
         """The union of the lists of these sources, and the output layer for it; both are kept until a new source."""
         live = set(sources_N.tolist())
+        needed_V = allowed_PV[sorted(live)].any(0)
         if self._latest is not None:
             reads, before, listed_C, product = self._latest
-            # When sources end, the list is longer than needed; a new list is made when new sources are read.
-            if reads == self._reads and live <= before:
+            # When sources end, the list is longer than needed; a new list is made when new sources are read. A source
+            # may also have moved to the slot of one that has ended, so the list must hold all that is needed.
+            if reads == self._reads and live <= before and bool(needed_V[listed_C].sum() == needed_V.sum()):
                 return listed_C, product
-        listed_C = allowed_PV[sorted(live)].any(0).nonzero()[:, 0]
+        listed_C = needed_V.nonzero()[:, 0]
         product = self.model.output_of(listed_C)
         self._latest = self._reads, live, listed_C, product
         return listed_C, product

@@ -116,7 +116,7 @@ def all_steps() -> dict[str, ModuleType]:
 def find_step(name: str) -> ModuleType:
     """A step by name or number."""
     every = all_steps()
-    if name.isdigit():
+    if name.isdecimal() and len(name) < 4:
         name = next((key for key, step in every.items() if int(name) == step.NUMBER), name)
     if name not in every:
         raise UnknownName("step", name, every)

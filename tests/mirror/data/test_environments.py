@@ -89,7 +89,9 @@ def test_what_a_policy_reads():
 @pytest.mark.parametrize(("environment", "text", "problem"), [
     (BANDIT, "0:1 x", "this is no trial: got 'x'"), (BANDIT, "3:1", "no such action or state"),
     (MDP, "0/0:1 9", "no such action or state"), (BANDIT, "0:1 " * 8, "this trial is over"), (BANDIT, "0:", "no trial"),
-    (MDP, "0/0:1! 1", "this is no trial: got '0/0:1!'"),
+    (MDP, "0/0:1! 1", "this is no trial: got '0/0:1!'"), (MDP, "0/0:1 1/1:0.2", "no trial.*action:reward … state"),
+    (MDP, "0:1 1", "this is no trial: got '0:1'"), (MDP, "0/0:1 ²", "this is no trial: got '²'"),
+    (MDP, "0/0:1 " + "9" * 5000, "this is no trial"),
 ])  # fmt: skip
 def test_trials_that_are_none(environment, text, problem):
     with pytest.raises(DataError, match=problem):

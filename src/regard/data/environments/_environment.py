@@ -27,6 +27,7 @@ Numbers = NDArray[np.float64]
 _STEP = r"(?:(\d{1,6})/)?(\d{1,6}):([-+]?\d{1,9}(?:\.\d{1,9})?)"
 _TOKENS = {False: re.compile(f"{_STEP}()"), True: re.compile(f"{_STEP}(!?)")}
 """A step as text, by whether episodes may end at any step."""
+_STATE = re.compile(r"\d{1,6}")
 
 
 class Worlds(ABC):
@@ -90,10 +91,13 @@ class Environment(Config, ABC):
         step, as in Gymnasium, "!" follows the step that ended one: "4/1:0 8/1:0! 0/2:0 1".
         """
         words = text.split()
-        now = words.pop() if self.n_states and words and ":" not in words[-1] else "0"
+        now = "" if self.n_states and words else "0"  # where there are states, a trial says in which it is now
+        if self.n_states and words and ":" not in words[-1]:
+            now = words.pop()
         parts = [_TOKENS[self.ends_anywhere].fullmatch(word) for word in words]
-        if None in parts or not now.isdigit():
-            wrong = now if None not in parts else words[parts.index(None)]
+        stateless = [match[0] for match in parts if match is not None and self.n_states and match[1] is None]
+        if None in parts or stateless or not _STATE.fullmatch(now):
+            wrong = words[parts.index(None)] if None in parts else stateless[0] if stateless else now or text
             form = "state/action:reward … state" if self.n_states else "action:reward"
             form += ", with ! after a step that ended an episode" if self.ends_anywhere else ""
             raise DataError("this is no trial", got=repr(wrong[:40]), expected=form)

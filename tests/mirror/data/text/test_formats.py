@@ -129,6 +129,9 @@ def test_added_tokens(gpt2_folder: Path, tmp_path: Path) -> None:
     assert (ours.pad, ours.vocab_size) == (50_257, 50_259)
     assert ours.encode_batch(["<user>[PAD]"])[0][0] == 50_258
     assert 50_257 not in ours.encode_batch(["<user>[PAD]"])[0]
+    more = {**added, "9" * 5000: {"content": "<far>"}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": more, "pad_token": "[PAD]"}))
+    assert opened(tmp_path).vocab_size == 50_259, "an id of 5,000 digits is none"
     (tmp_path / "added_tokens.json").write_text(json.dumps({"<odd>": 60_000}))
     with pytest.raises(DataError, match="<odd>.*got id 60000, expected 50259"):
         read_tokenizer(tmp_path)

@@ -13,6 +13,7 @@ from regard.data.text.formats._file import REMEDY, mapping, text, vocabulary
 from regard.data.text.specials import BERT, NAMES, spelt
 
 END_OF_TEXT = "<|endoftext|>"
+_DIGITS = 10  # of an id, at most
 
 
 def bert(path: Path, settings: Mapping[str, Any]) -> Tokenizer:
@@ -71,7 +72,7 @@ def add(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None
     wanted: dict[int, AddedToken] = {}
     for id, entry in (listed if isinstance(listed, dict) else {}).items():
         content = spelt(entry)
-        if content and str(id).isascii() and str(id).isdigit():
+        if content and str(id).isascii() and str(id).isdigit() and len(str(id)) <= _DIGITS:
             special = isinstance(entry, Mapping) and entry.get("special") is True
             wanted[int(id)] = AddedToken(content, special=special, normalized=False)
     for content, id in mapping(folder / "added_tokens.json").items():
