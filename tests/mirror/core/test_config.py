@@ -250,6 +250,7 @@ def test_overrides_change_a_deep_copy() -> None:
 
 def test_an_override_changes_one_place_even_if_yaml_shares_it(tmp_path: Path) -> None:
     data = read_config(file(tmp_path, "a.yaml", "encoder: &e {size: 1}\ndecoder: *e\n"))
+    assert override({"empty": None}, {"empty.lr": "1"}) == {"empty": {"lr": 1}}
     assert override(data, {"encoder.size": "2"}) == {"encoder": {"size": 2}, "decoder": {"size": 1}}
 
 
@@ -266,10 +267,6 @@ def test_an_override_changes_one_place_even_if_yaml_shares_it(tmp_path: Path) ->
 def test_an_override_that_cannot_be_is_refused(path: str, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         override({"lr": 3, "stages": [1]}, {path: text})
-
-
-def test_an_override_may_go_below_a_null() -> None:
-    assert override({"empty": None}, {"empty.lr": "1"}) == {"empty": {"lr": 1}}
 
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -41,14 +41,8 @@ def assert_equal(first: dict, second: dict) -> None:
         assert torch.equal(first[name], second[name]), name
 
 
-@pytest.mark.parametrize(
-    ("name", "stop"),
-    [
-        pytest.param(name, stop, marks=[] if stop in (7, 10) or number == 0 else [pytest.mark.slow])
-        for number, name in enumerate(SETTINGS)
-        for stop in (1, 7, 10, 19)
-    ],
-)
+@pytest.mark.parametrize("stop", [7, 10, *(pytest.param(step, marks=pytest.mark.slow) for step in (1, 19))])
+@pytest.mark.parametrize("name", SETTINGS)
 def test_a_stopped_run_goes_on_to_the_same_bits(make_engine, name, stop):
     """Weights, optimizer, generator and moving average, stopped in the middle of an epoch or at its end."""
     whole = make_engine("whole", **SETTINGS[name])
