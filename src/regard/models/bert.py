@@ -8,6 +8,7 @@ masked_lm       E · norm(gelu(W x)) + b, the embedding tied        [B,T,V]
 next_sentence   W pooled: 0 means the second text follows          `pair_logits` [B,2]
 pretraining     both
 classes         W dropout(pooled); one class is a regression       [B,C]
+                `class_pooling` mean or max: `pooled` is that of x
 token_classes   W dropout(x)                                       [B,T,C]
 span            W x: where an answer begins and ends               [B,T,2]
 sentence        `pooled` = mean of x over real tokens, length 1    –
@@ -31,6 +32,7 @@ from regard.attention.positions.learned import Learned
 from regard.core import taps
 from regard.core.config import Config
 from regard.core.conversion import ACTIVATIONS, Conversion, Field, FieldMap
+from regard.core.errors import ConfigError
 from regard.core.keymap import Drop, KeyMap, Rename
 from regard.core.output import Output
 from regard.core.pooling import Pooling, pool
@@ -75,6 +77,9 @@ class BertConfig(Config):
     n_labels: int = Bounded(2, gt=0)
     tie: bool = True
     pooling: Pooling = Bounded("mean", description="of the sentence head")
+    class_pooling: Pooling = Bounded(
+        "first", description="what a classifier reads: tanh(W x_CLS), or the mean or maximum of the states"
+    )
     pooler: bool = Bounded(True, description="of a model without a head; some folders lack it")
 
 
@@ -141,7 +146,10 @@ class Bert(nn.Module):
 
     @property
     def _pools(self) -> bool:
-        return self.config.head in _POOLED and (self.config.pooler or self.config.head != "none")
+        config = self.config
+        if config.head == "classes":
+            return config.class_pooling == "first"
+        return config.head in _POOLED and (config.pooler or config.head != "none")
 
     def forward(
         self,
@@ -151,7 +159,7 @@ class Bert(nn.Module):
     ) -> Output:
         """Run the model and its head. Real tokens are True or 1 in the mask; segments are 0 and 1."""
         hidden, head = self.states(input_ids, attention_mask, token_type_ids), self.config.head
-        pooled = self.pool(hidden) if self._pools else None
+        pooled = self.pool(hidden, attention_mask) if self._pools or head == "classes" else None
         logits = self.head_logits(hidden, pooled)
         pair_logits = self.pair(pooled) if head == "pretraining" else logits if head == "next_sentence" else None
         if head == "sentence":
@@ -183,9 +191,11 @@ class Bert(nn.Module):
             x = block(x, mask=mask)
         return x
 
-    def pool(self, hidden: Float[Tensor, "B T D"]) -> Float[Tensor, "B D"]:
-        """One vector for the whole input, from its first token."""
-        return torch.tanh(self.pooler(hidden[:, 0]))
+    def pool(self, hidden: Float[Tensor, "B T D"], attention_mask: Tensor | None = None) -> Float[Tensor, "B D"]:
+        """One vector for the whole input: from its first token, or for a classifier as `class_pooling` says."""
+        if self._pools:
+            return torch.tanh(self.pooler(hidden[:, 0]))
+        return pool(hidden, attention_mask, self.config.class_pooling)
 
     def transform(self, hidden: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
         """The input of the output layer for masked tokens."""
@@ -220,6 +230,17 @@ _FIELDS = FieldMap(
     ],
     fixed={"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False},
 )
+
+
+def _write(config: BertConfig) -> dict[str, Any]:
+    if config.head == "classes" and config.class_pooling != "first":
+        raise ConfigError(
+            "the other library's classifiers read the first token only",
+            got=f"class_pooling {config.class_pooling!r}",
+            expected="class_pooling 'first'",
+            remedy="Keep it in regard's own format.",
+        )
+    return _FIELDS.to_theirs(config.model_dump())
 
 
 def _output_rules(tie: bool) -> list[Rename | Drop]:
@@ -273,7 +294,7 @@ Bert.conversion = Conversion(
         ("BertModel", {"head": "sentence"}),
     ),
     to_ours=_FIELDS.to_ours,
-    to_theirs=lambda config: _FIELDS.to_theirs(config.model_dump()),
+    to_theirs=_write,
     keys=_keys,
     bare=("BertModel",),
     optional=(("pooler", "pooler.dense.weight", ("none", "sentence")),),
