@@ -5,8 +5,8 @@
 Luong's decoder with input feeding on Multi30k German → English; only the score, the window or the chooser changes. BLEU
 is of the validation set with beam 5; the test set is not looked at. Sharpness is of its first 300 reference
 translations: the mean over target tokens of the largest weight, and of the entropy in bits. Each variant and seed is a
-run of its own that resumes, so the table can be filled in several sittings; docs/alignment_scores.md is written from
-the runs that are finished.
+run of its own that resumes, so the table can be filled in several sittings: the page docs/alignment_scores.md is
+written from the runs in the folder, and a variant that has none there keeps its row.
 
 The matrix of `general` and the predicted centre of `local_p` have learning rates of their own (`LR_SCALES`). Adam moves
 each weight by the whole learning rate, and hundreds of weights add up to one score: without the factor the weights are
@@ -16,6 +16,7 @@ all but one-hot within some updates, where sparsemax and sampling pass no gradie
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -138,6 +139,25 @@ def measure(name: str, data: Path, out: Path, updates: int, seed: int) -> dict[s
     return {"bleu": scores.bleu, "largest": largest, "entropy": entropy, "seconds": seconds, "updates": updates}
 
 
+def rows(page: list[str]) -> dict[str, str]:
+    """The table's rows on the page, by variant; the page's other table is of trials."""
+    table = itertools.takewhile(lambda line: not line.startswith("## "), page)
+    cells = {line: line.split(" | ")[0].removeprefix("| ") for line in table if line.startswith("| ")}
+    return {variant: line for line, variant in cells.items() if variant in VARIANTS}
+
+
+def measured_row(out: Path, name: str, seeds: list[int]) -> str | None:
+    """The row of a variant, once all its seeds are measured."""
+    files = [out / f"{name}-{seed}" / "measured.json" for seed in seeds]
+    if not all(file.exists() for file in files):
+        return None
+    runs = [json.loads(file.read_text()) for file in files]
+    scores = ", ".join(f"{run['bleu']:.1f}" for run in runs)
+    largest, entropy = (sum(run[part] for run in runs) / len(runs) for part in ("largest", "entropy"))
+    row = f"| {name} | {scores} | {largest:.2f} | {entropy:.2f} | {runs[0]['updates']} |"
+    return row.replace("nan", "–")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("out/scores"))
@@ -155,20 +175,14 @@ def main() -> None:
                 measured = measure(name, data, folder, arguments.updates, seed)
                 (folder / "measured.json").write_text(json.dumps(measured))
                 print(name, seed, measured, flush=True)
+    page = Path(__file__).parents[1] / "docs" / "alignment_scores.md"
+    known = rows(page.read_text().splitlines()) if page.exists() else {}
+    known |= {name: row for name in VARIANTS if (row := measured_row(arguments.out, name, arguments.seeds))}
     lines = ["| variant | BLEU by seed | largest weight | entropy (bits) | updates |", "|---|---|---|---|---|"]
-    for name in VARIANTS:
-        files = [arguments.out / f"{name}-{seed}" / "measured.json" for seed in arguments.seeds]
-        rows = [json.loads(file.read_text()) for file in files if file.exists()]
-        if rows:
-            scores = ", ".join(f"{row['bleu']:.1f}" for row in rows)
-            largest, entropy = (sum(row[part] for row in rows) / len(rows) for part in ("largest", "entropy"))
-            lines.append(f"| {name} | {scores} | {largest:.2f} | {entropy:.2f} | {rows[0]['updates']} |")
-    lines = [line.replace("nan", "–") for line in lines]
-    missing = [name for name in VARIANTS if not any(line.startswith(f"| {name} |") for line in lines)]
-    if missing:
+    lines += [known[name] for name in VARIANTS if name in known]
+    if missing := [name for name in VARIANTS if name not in known]:
         lines += ["", f"Not run yet with this budget: {', '.join(missing)}."]
     head = "# Alignment scores\n\n" + __doc__.strip() + "\n\n" + NOTES + "\n\n"
-    page = Path(__file__).parents[1] / "docs" / "alignment_scores.md"
     page.write_text(head + "\n".join(lines) + "\n\n" + TRIALS)
 
 

@@ -45,7 +45,8 @@ class Config(BaseModel):
         except PydanticSerializationError as error:
             raise ConfigError(f"{where} holds a value that is not plain data", got=str(error)) from None
         except ValidationError as error:
-            problems = [_problem(cls, detail, from_json(text)) for detail in error.errors(include_url=False)]
+            data = from_json(text)
+            problems = [_problem(cls, detail, data) for detail in _telling(cls, error.errors(include_url=False), data)]
             raise ConfigError(f"{where}: " + "; ".join(problems)) from None
 
 
@@ -99,6 +100,16 @@ def _put(data: Any, keys: Sequence[str], value: Any, done: tuple[str, ...]) -> d
     key, *rest = keys
     below = {} if data.get(key) is None else data[key]  # stored recipes have null where nothing was given
     return {**data, key: _put(below, rest, value, (*done, key)) if rest else value}
+
+
+def _telling(cls: type[BaseModel], errors: list[ErrorDetails], data: Any) -> list[ErrorDetails]:
+    """The errors without those of a union's other forms: what is wrong inside a value says more than that it is no text."""
+    places = [_locate(cls, error["loc"], data)[0] for error in errors]
+    return [
+        error
+        for error, place in zip(errors, places, strict=True)
+        if not (error["type"].endswith("_type") and any(other.startswith(f"{place}.") for other in places))
+    ]
 
 
 def _problem(cls: type[BaseModel], error: ErrorDetails, data: Any) -> str:

@@ -58,7 +58,7 @@ def encode_documents(text: RunningText, tokenizer: Tokenizer, folder: Path, *, l
         if starts.items > begun:
             firsts.write([starts.items])
         if not starts.items:
-            raise DataError(f"{', '.join(map(str, text.paths))} holds no sentences", remedy="Give files with text.")
+            raise DataError(f"{', '.join(map(str, text.sources))} holds no sentences", remedy="Give files with text.")
         starts.write([tokens.items])
     return Sentences.open(folder)
 

@@ -5,13 +5,14 @@ before a space inside a line, where every kind of tokenizer would cut too. If a 
 the piece's own leading space is removed. So the tokens are those of the whole text, and decode to it.
 
 `documents` says where documents end: nowhere, at the end of each file, of each line (sentences of an n-gram model),
-at empty lines, or at headings such as " = Title = " (WikiText).
+at empty lines, or at headings such as " = Title = " (WikiText). The text may also stand in a column of a table
+(`TextColumn`); each row is then like a file.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -21,6 +22,7 @@ from regard.core.errors import DataError
 from regard.core.lines import read_lines
 from regard.data import arrays
 from regard.data.arrays import Array
+from regard.data.tables import Column, read_table
 from regard.data.text import Tokenizer
 
 Documents = Literal["none", "files", "lines", "blank_lines", "headings"]
@@ -32,10 +34,22 @@ _HEADING = re.compile(r" ?= [^=].* = ?$")
 
 
 @dataclass(frozen=True)
-class RunningText:
-    """Characters `start` to `end` of the files, joined; `end` None means to the end."""
+class TextColumn:
+    """The texts in a column of a table."""
 
-    paths: tuple[Path, ...]
+    path: Path
+    column: Column
+    header: bool | None = None
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+@dataclass(frozen=True)
+class RunningText:
+    """Characters `start` to `end` of the files and columns, joined; `end` None means to the end."""
+
+    sources: tuple[Path | TextColumn, ...]
     documents: Documents = "none"
     start: int = 0
     end: int | None = None
@@ -47,8 +61,8 @@ class RunningText:
     def split(self, share: float) -> tuple[RunningText, RunningText]:
         """Split the text in two: all but the last `share`, and the last `share`."""
         middle = int(self.length() * (1 - share))
-        first = RunningText(self.paths, self.documents, self.start, self.start + middle)
-        return first, RunningText(self.paths, self.documents, self.start + middle, self.end)
+        first = RunningText(self.sources, self.documents, self.start, self.start + middle)
+        return first, RunningText(self.sources, self.documents, self.start + middle, self.end)
 
     def lines(self) -> Iterator[str | None]:
         """Yield lines with their ends, and None where a document ends; the last document ends with the text."""
@@ -87,15 +101,25 @@ class RunningText:
             yield "".join(held)
 
     def _all_lines(self) -> Iterator[str | None]:
-        for path in self.paths:
-            for line in read_lines(path):
-                if self.documents == "headings" and _HEADING.match(line):
+        for source in self.sources:
+            for lines in _texts(source):
+                for line in lines:
+                    if self.documents == "headings" and _HEADING.match(line):
+                        yield None
+                    yield line + "\n"
+                    if self.documents == "lines" or (self.documents == "blank_lines" and not line.strip()):
+                        yield None
+                if self.documents != "none":
                     yield None
-                yield line + "\n"
-                if self.documents == "lines" or (self.documents == "blank_lines" and not line.strip()):
-                    yield None
-            if self.documents != "none":
-                yield None
+
+
+def _texts(source: Path | TextColumn) -> Iterator[Iterable[str]]:
+    """The lines of each text of a source."""
+    if isinstance(source, Path):
+        yield read_lines(source)
+        return
+    for (text,) in read_table(source.path, [source.column], source.header):
+        yield text.rstrip("\n").split("\n")
 
 
 def _cut(text: str) -> list[str]:
@@ -143,7 +167,7 @@ def encode_text(text: RunningText, tokenizer: Tokenizer, folder: Path, *, ends: 
                 elif ends:
                     files["tokens"].write([tokenizer.eos])
         if files["tokens"].items < 2:
-            names = ", ".join(map(str, text.paths))
+            names = ", ".join(map(str, text.sources))
             raise DataError(
                 f"{names} holds too little text", got=f"{files['tokens'].items} tokens", expected="2 or more"
             )

@@ -2,6 +2,7 @@
 
 import gzip
 import lzma
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 
 from regard.core.errors import DataError, UsageError
 from regard.data import arrays, running_text
-from regard.data.running_text import RunningText, TokenText, encode_text
+from regard.data.running_text import RunningText, TextColumn, TokenText, encode_text
 from regard.data.text import make_tokenizer
 from regard.data.windows import Windows
 
@@ -51,7 +52,24 @@ def test_packed_files_follow_each_other(tmp_path):
     (tmp_path / "b.xz").write_bytes(lzma.compress(b"\xef\xbb\xbfthree\n"))
     text = RunningText((tmp_path / "a.gz", tmp_path / "b.xz"))
     assert list(text.lines()) == ["one\n", "two\n", "three\n"]
-    assert list(RunningText(text.paths, "files").lines()) == ["one\n", "two\n", None, "three\n", None]
+    assert list(RunningText(text.sources, "files").lines()) == ["one\n", "two\n", None, "three\n", None]
+
+
+def test_a_column_of_a_table_is_text_and_each_row_a_document(tmp_path):
+    table = tmp_path / "a.jsonl"
+    table.write_text('{"n": 1, "text": "one\\n\\ntwo"}\n{"n": 2, "text": "three"}\n')
+    (tmp_path / "b.txt").write_text("four\n")
+    for documents, ends in {
+        "none": [],
+        "files": ["two", "three", "four"],
+        "blank_lines": ["one", "two", "three", "four"],
+    }.items():
+        text = RunningText((TextColumn(table, "text"), tmp_path / "b.txt"), documents)
+        lines = [line and line.strip() for line in text.lines() if line != "\n"]
+        assert [line for line in lines if line] == ["one", "two", "three", "four"]
+        assert [before for before, line in pairwise(lines) if line is None] == ends
+    with pytest.raises(DataError, match="has no text 'txt'"):
+        list(RunningText((TextColumn(table, "txt"),)).lines())
 
 
 def test_a_share_is_split_off_by_characters(tmp_path):

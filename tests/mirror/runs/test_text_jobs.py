@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +237,19 @@ def test_a_model_that_reads_from_left_to_right_learns_classes_too(classified: di
     text.write_text("the film was a very long story\n" * 40)
     going = recipe("language_model", {"train": str(text), "context": 16}, model={"start": str(out)}, max_epochs=1)
     assert regard.load(Run(going, tmp_path / "c", quiet=True).train()).generate(["the"], max_tokens=3)[0].text
+
+
+@pytest.mark.parametrize("task", ["masked_lm", "language_model"])
+def test_texts_of_a_table_are_running_text(task: str, classified: dict[str, Any], tmp_path: Path) -> None:
+    column = {key: classified["train"][key] for key in ("file", "text")}
+    data = {"train": [column, classified["validation"]["file"]], "documents": "files"}
+    said: list[str] = []
+    Job(recipe(task, data), None).prepare(tmp_path, said.append)
+    count = "201 documents" if task == "masked_lm" else r"train: [\d,]+ characters"
+    assert any(re.search(count, line) for line in said), "200 rows, and the file beside them"
+    with pytest.raises(ConfigError, match=r"data\.train\.fil is unknown: did you mean 'file'") as refused:
+        recipe(task, {"train": {"fil": column["file"]}})
+    assert "string" not in str(refused.value), "what is wrong in the table, not that it could have been a path"
 
 
 def test_the_order_of_a_run_follows_from_its_seed(classified: dict[str, Any], tmp_path: Path) -> None:

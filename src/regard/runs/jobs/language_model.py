@@ -17,7 +17,7 @@ from regard.data.running_text import Documents, RunningText, TokenText, encode_t
 from regard.data.streams import Streams
 from regard.data.windows import Windows
 from regard.evaluation.evaluators import Evaluator, make_evaluator
-from regard.runs.jobs._files import Files, paths, rows_per_batch
+from regard.runs.jobs._files import Texts, paths, rows_per_batch, sources
 from regard.runs.setup import NeededLength, Say, Setup, TokenizerConfig
 from regard.tasks.language_model import LanguageModel
 
@@ -25,8 +25,8 @@ _HELD_OUT = 1024
 
 
 class LanguageModelData(Config):
-    train: Files
-    validation: Files | None = None
+    train: Texts
+    validation: Texts | None = None
     validation_share: float = Field(0.0, ge=0, lt=1, description="or this share of the training text, from its end")
     tokenizer: TokenizerConfig = TokenizerConfig()
     context: int = Field(256, gt=0, description="tokens that the model sees at once")
@@ -119,10 +119,10 @@ class LanguageModelJob(Setup):
     @cached_property
     def _split(self) -> tuple[RunningText, RunningText]:
         """The training text and the held-out text."""
-        text = RunningText(paths(self.data.train), self.data.documents)
+        text = RunningText(sources(self.data.train), self.data.documents)
         if self.data.validation_share:
             return text.split(self.data.validation_share)
-        return text, RunningText(paths(self.data.validation), self.data.documents)
+        return text, RunningText(sources(self.data.validation), self.data.documents)
 
     def _encoded(self, text: RunningText, place: Path, say: Say) -> TokenText:
         assert self.tokenizer is not None

@@ -14,7 +14,7 @@ from regard.data import arrays, documents
 from regard.data.documents import Sentences, encode_documents, sentences
 from regard.data.masked import MaskedRows
 from regard.data.running_text import Documents, RunningText
-from regard.runs.jobs._files import Files, paths, rows_per_batch
+from regard.runs.jobs._files import Texts, paths, rows_per_batch, sources
 from regard.runs.jobs._tables import WORDPIECE
 from regard.runs.recipe import Recipe
 from regard.runs.setup import ClsSetup, Say, TokenizerConfig
@@ -23,8 +23,8 @@ from regard.tasks.masked_lm import MaskedLm
 
 
 class MaskedLmData(Config):
-    train: Files
-    validation: Files | None = None
+    train: Texts
+    validation: Texts | None = None
     tokenizer: TokenizerConfig = WORDPIECE
     max_len: int = Field(128, gt=7, description="tokens per row, special tokens included")
     documents: Documents = Field("blank_lines", description="where a document ends")
@@ -73,8 +73,8 @@ class MaskedLmJob(ClsSetup):
             shuffle=shuffle,
         )
 
-    def _text(self, files: Files | None) -> RunningText:
-        return RunningText(paths(files), self.data.documents)
+    def _text(self, files: Texts | None) -> RunningText:
+        return RunningText(sources(files), self.data.documents)
 
     def _encoded(self, text: RunningText, place: Path, say: Say) -> Sentences:
         assert self.tokenizer is not None

@@ -15,7 +15,7 @@ from regard.core.errors import ConfigError
 from regard.data import arrays, running_text
 from regard.data.passages import Passages
 from regard.data.running_text import Documents, RunningText, TokenText, encode_text
-from regard.runs.jobs._files import Files, paths
+from regard.runs.jobs._files import Texts, paths, sources
 from regard.runs.recipe import Recipe
 from regard.runs.setup import Say, Setup, TokenizerConfig
 from regard.store import StoredModel
@@ -25,7 +25,7 @@ _PASSAGE = 200_000
 
 
 class WordVectorsData(Config):
-    train: Files
+    train: Texts
     tokenizer: TokenizerConfig = TokenizerConfig(kind="word", vocab_size=1_000_000, min_count=5)
     documents: Documents = Field("none", description="where a document ends; windows do not cross its end")
 
@@ -82,4 +82,4 @@ class WordVectorsJob(Setup):
 
     @property
     def _text(self) -> RunningText:
-        return RunningText(paths(self.data.train), self.data.documents)
+        return RunningText(sources(self.data.train), self.data.documents)
