@@ -155,6 +155,11 @@ MAKERS = {
         "the zebra sat on the mat",
         None,
     ),
+    "elmo-vectors": lambda: (
+        _words("elmo", "classification", head="classes", n_labels=3, d_task=7, d_embedding=4, frozen=True, **SPELLING),
+        "the zebra sat on the mat",
+        None,
+    ),
     "snail": _few_shot,
     "snail-policy": _policy,
     "ntm": _bits,

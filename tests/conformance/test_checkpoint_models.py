@@ -87,6 +87,7 @@ OTHER_MODELS = [
     ("encoder", {"n_labels": 1, "position": "learned"}),
     *(("elmo", {"head": head, "n_labels": 3}) for head in ("tokens", "classes", "token_classes")),
     ("elmo", {"n_highway": 0, "d_projection": 8, "n_layers": 1}),
+    ("elmo", {"head": "classes", "n_labels": 3, "d_embedding": 5}),
     *(("ntm", {"controller": controller}) for controller in ("lstm", "feedforward")),
     ("ntm", {"n_reads": 2, "n_writes": 3, "reach": 2}),
     ("ntm", {"n_reads": 0, "n_writes": 0}),
@@ -151,7 +152,8 @@ def inputs(name, lengths=(5, 3, 8), *, left=False):
         ids[row, where], mask[row, where] = torch.randint(1, 23, (length,), generator=generator), True
     if name == "elmo":
         words = torch.from_numpy(np.stack([spelled(chr(96 + n) * n) for n in range(23)]))[ids]
-        return {"characters": words.masked_fill(~mask[..., None], 0), "attention_mask": mask}
+        characters = words.masked_fill(~mask[..., None], 0)
+        return {"input_ids": ids, "characters": characters, "attention_mask": mask}
     return {"input_ids": ids, "attention_mask": mask}
 
 

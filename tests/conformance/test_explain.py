@@ -21,7 +21,7 @@ QUICK = {
 }
 ALIGNED = ("seq2seq", "seq2seq-luong-lstm", "seq2seq-none")
 FUSED = ("lstmn_seq2seq", "lstmn_seq2seq-shallow")
-ELMO = ("elmo", "elmo-classes")
+ELMO = ("elmo", "elmo-classes", "elmo-vectors")
 ATTENDERS = ("show_attend_tell", "show_attend_tell-hard")
 ASKED = ("vqa", "vqa-transformer", "vqa-dan", "vqa-dcn")
 IMAGES = ("vit", "resnet", "efficientnet_lite", "show_tell", *ATTENDERS, *ASKED)

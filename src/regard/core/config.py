@@ -103,7 +103,7 @@ def _put(data: Any, keys: Sequence[str], value: Any, done: tuple[str, ...]) -> d
 
 
 def _telling(cls: type[BaseModel], errors: list[ErrorDetails], data: Any) -> list[ErrorDetails]:
-    """The errors without those of a union's other forms: what is wrong inside a value says more than that it is no text."""
+    """The errors, without "it is no text" where the value has another form and something inside it is wrong."""
     places = [_locate(cls, error["loc"], data)[0] for error in errors]
     return [
         error

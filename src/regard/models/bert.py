@@ -234,12 +234,11 @@ _FIELDS = FieldMap(
 
 def _write(config: BertConfig) -> dict[str, Any]:
     if config.head == "classes" and config.class_pooling != "first":
-        raise ConfigError(
+        got, problem = (
+            f"class_pooling {config.class_pooling!r}",
             "the other library's classifiers read the first token only",
-            got=f"class_pooling {config.class_pooling!r}",
-            expected="class_pooling 'first'",
-            remedy="Keep it in regard's own format.",
         )
+        raise ConfigError(problem, got=got, expected="class_pooling 'first'", remedy="Keep it in regard's own format.")
     return _FIELDS.to_theirs(config.model_dump())
 
 

@@ -8,7 +8,9 @@
 The LSTMs have `d_hidden` cells and project h to `d_projection` numbers (Sak et al. 2014). Both directions share the
 characters' vectors, W and b (`output`). With the head `tokens` it is the pair of language models. With `classes` or
 `token_classes` a bidirectional LSTM of `d_task` units reads ELMo_t for a classifier or a tagger; with `frozen` only
-this LSTM, the classifier, s and γ are trained.
+this LSTM, the classifier, s and γ are trained. With `d_embedding` it reads [ELMo_t; E w_t], as published: E is
+`embedding`, with one row for all words outside the vocabulary. `features: false` leaves ELMo_t out, which is the same
+classifier without ELMo.
 
 Where we differ: cells are not clipped to ±3; states begin at zero in each window of text (the published models carry
 them from batch to batch); a text gets no special tokens at its ends; and the softmax is full, not sampled. Words that
@@ -34,6 +36,7 @@ from regard.core.devices import full_precision
 from regard.core.output import Output
 from regard.layers.characters import LONGEST, N_CHARACTERS, CharacterWords
 from regard.layers.dropout import Dropout
+from regard.layers.embedding import TokenEmbedding
 from regard.layers.recurrent import Recurrent
 
 _TASKS = {"tokens": "bidirectional_lm", "classes": "classification", "token_classes": "token_classification"}
@@ -53,6 +56,8 @@ class ElmoConfig(Config):
     n_labels: int = Field(2, gt=0)
     d_task: int = Field(150, gt=0, description="units per direction of the LSTM that reads the mix")
     task_dropout: float = Field(0.4, ge=0, lt=1)
+    d_embedding: int = Field(0, ge=0, description="width of the task's own word vectors beside ELMo's; 0: none")
+    features: bool = Field(True, description="false: the task's own word vectors alone, to compare with")
     frozen: bool = Field(False, description="the language models are not trained; for a classifier or a tagger")
     max_len: int = Field(2048, gt=0)
 
@@ -62,6 +67,10 @@ class ElmoConfig(Config):
             raise ValueError("d_projection must be at most d_hidden")
         if self.frozen and self.head == "tokens":
             raise ValueError("frozen is for a classifier or a tagger: nothing would learn")
+        if self.d_embedding and self.head == "tokens":
+            raise ValueError("d_embedding is for a classifier or a tagger")
+        if not self.features and not self.d_embedding:
+            raise ValueError("features: false needs d_embedding, or nothing would be read")
         if any(width < 1 or count < 1 or width > LONGEST for width, count in self.filters):
             raise ValueError(f"filters need widths from 1 to {LONGEST} and positive counts")
         return self
@@ -126,10 +135,11 @@ class Elmo(nn.Module):
             for _ in range(2)
         )
         self.dropout = Dropout(config.dropout)
-        wide = 2 * config.d_projection
         if config.head == "tokens":
             self.output = nn.Linear(config.d_projection, config.vocab_size)
             return
+        self.embedding = TokenEmbedding(config.vocab_size + 1, config.d_embedding) if config.d_embedding else None
+        wide = 2 * config.d_projection * config.features + config.d_embedding
         self.mix, self.scale = nn.Parameter(torch.zeros(config.n_layers + 1)), nn.Parameter(torch.ones(()))
         self.task_dropout = Dropout(config.task_dropout)
         self.task = Recurrent("lstm", wide, config.d_task, bidirectional=True)
@@ -147,15 +157,12 @@ class Elmo(nn.Module):
     ) -> Output:
         """With `tokens`: logits [B,T,2,V] of the next word (forward model) and of the previous word (backward model).
         Otherwise logits of the classes [B,C], or of each word's class [B,T,C]. Padding is on the right; `input_ids` are
-        not used."""
+        used for the task's own word vectors only."""
         lengths = None if attention_mask is None else attention_mask.sum(1)
         if self.config.head == "tokens":
             hidden = self.dropout(self.layers(characters, lengths)[-1])
             return Output(hidden, lambda: self.output(hidden.unflatten(-1, (2, -1))))
-        with torch.set_grad_enabled(torch.is_grad_enabled() and (not self.config.frozen or taps.watched())):
-            layers = torch.stack(self.layers(characters, lengths))
-        mixed = self.scale * torch.einsum("j,jbtd->btd", self.mix.softmax(0), layers)
-        mixed = taps.point("encoder.mix", mixed)
+        mixed = taps.point("encoder.mix", self._mixed(characters, input_ids, lengths))
         hidden, end = self.task(self.task_dropout(mixed), lengths=lengths)
         hidden = taps.point("encoder.task", hidden)
         if self.config.head == "classes":
@@ -164,15 +171,34 @@ class Elmo(nn.Module):
 
     def layer_shares(self) -> list[tuple[str, float]]:
         """The share of each layer in the mix, the softmax of `mix`; empty for the pair of language models."""
-        if self.config.head == "tokens":
+        if self.config.head == "tokens" or not self.config.features:
             return []
         names = ["characters", *(f"layer {number + 1}" for number in range(self.config.n_layers))]
         return list(zip(names, self.mix.detach().softmax(0).tolist(), strict=True))
 
     def layers(self, characters: Tensor, lengths: Tensor | None = None) -> list[Tensor]:
         """h_0 … h_L [B,T,2P]. Frozen language models run without dropout."""
+        return self._layers(taps.point("encoder.input", self.words(characters)), lengths)
+
+    def _mixed(self, characters: Tensor, input_ids: Tensor | None, lengths: Tensor | None) -> Float[Tensor, "B T E"]:
+        """What the task's LSTM reads: ELMo, the task's own word vectors, or both."""
+        learns = torch.is_grad_enabled() and (not self.config.frozen or taps.watched())
+        with torch.set_grad_enabled(learns):
+            x = self.words(characters)
+        if self.embedding is not None:
+            assert input_ids is not None
+            x = torch.cat([x, self.embedding(input_ids.clamp(max=self.config.vocab_size))], -1)
+        # Both are one input, so that what is attributed to a word has all of its ways.
+        x, own = taps.point("encoder.input", x).tensor_split([self.config.d_projection], -1)
+        if not self.config.features:
+            return own
+        with torch.set_grad_enabled(learns):
+            layers = torch.stack(self._layers(x, lengths))
+        mixed = self.scale * torch.einsum("j,jbtd->btd", self.mix.softmax(0), layers)
+        return mixed if self.embedding is None else torch.cat([mixed, own], -1)
+
+    def _layers(self, x: Float[Tensor, "B T P"], lengths: Tensor | None) -> list[Tensor]:
         dropped = self.dropout if not self.config.frozen else nn.Identity()
-        x = taps.point("encoder.input", self.words(characters))
         order = _reversing(lengths, x)
         sides = [dropped(x), dropped(_taken(x, order))]
         layers = [torch.cat([x, x], -1)]

@@ -99,6 +99,33 @@ def test_the_mix_and_its_scale():
     assert torch.equal(layers[0][..., :6], layers[0][..., 6:])
 
 
+def test_the_task_may_read_word_vectors_of_its_own_beside_elmo_or_alone():
+    torch.manual_seed(0)
+    options = {"vocab_size": 9, "head": "classes", "frozen": True, "d_task": 5, "d_embedding": 4, **SPELLING}
+    both = make_model("elmo", config_of("elmo", options)).eval()
+    alone = make_model("elmo", config_of("elmo", {**options, "features": False})).eval()
+    words, other, ids = characters("a", "word"), characters("a", "sword"), torch.tensor([[3, 9]])
+    seen = {}
+    for name, model in (("both", both), ("alone", alone)):
+        model.task.register_forward_pre_hook(lambda _, arguments, name=name: seen.update({name: arguments[0]}))
+        model(ids, characters=words)
+    with torch.no_grad():
+        vectors = both.embedding.weight[[3, 9]]
+        elmo = both.scale * torch.stack(both.layers(words)).mean(0)
+    torch.testing.assert_close(seen["both"], torch.cat([elmo, vectors[None]], -1))
+    assert torch.equal(seen["alone"][0], alone.embedding.weight[[3, 9]])
+    assert torch.equal(alone(ids, characters=words).logits, alone(ids, characters=other).logits), (
+        "words without spelling"
+    )
+    far = torch.tensor([[3, 40]])
+    assert torch.equal(both(far, characters=words).logits, both(ids, characters=words).logits), (
+        "one row for the unknown"
+    )
+    both.train()(ids, characters=words).logits.sum().backward()
+    learning = {name.split(".")[0] for name, parameter in both.named_parameters() if parameter.grad is not None}
+    assert learning == {"mix", "scale", "embedding", "task", "classes"}
+
+
 def test_frozen_language_models_do_not_learn():
     options = {"vocab_size": 9, "head": "classes", "frozen": True, "d_task": 5, **SPELLING}
     model = make_model("elmo", config_of("elmo", options))
@@ -107,7 +134,17 @@ def test_frozen_language_models_do_not_learn():
     assert learning == {"mix", "scale", "task", "classes"}
 
 
-@pytest.mark.parametrize("options", [{"frozen": True}, {"d_projection": 9}, {"filters": ((51, 2),)}, {"filters": ()}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"frozen": True},
+        {"d_projection": 9},
+        {"filters": ((51, 2),)},
+        {"filters": ()},
+        {"d_embedding": 5},
+        {"head": "classes", "features": False},
+    ],
+)
 def test_options_that_cannot_be(options):
     with pytest.raises(ConfigError):
         config_of("elmo", {"vocab_size": 9, **SPELLING, **options})
