@@ -234,11 +234,8 @@ _FIELDS = FieldMap(
 
 def _write(config: BertConfig) -> dict[str, Any]:
     if config.head == "classes" and config.class_pooling != "first":
-        got, problem = (
-            f"class_pooling {config.class_pooling!r}",
-            "the other library's classifiers read the first token only",
-        )
-        raise ConfigError(problem, got=got, expected="class_pooling 'first'", remedy="Keep it in regard's own format.")
+        problem = f"the other library's classifiers read the first token, not class_pooling {config.class_pooling!r}"
+        raise ConfigError(problem, remedy="Keep it in regard's own format.")
     return _FIELDS.to_theirs(config.model_dump())
 
 
