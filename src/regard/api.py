@@ -28,7 +28,7 @@ from regard.runs.parsing import parse_recipe, read_recipe
 from regard.runs.run import Run
 from regard.runs.validation import grade, validate
 from regard.store import load_model, save_model, unsaid, writable_formats
-from regard.store.formats.regard import described_task
+from regard.store.formats.regard import described
 from regard.story import Told
 from regard.views import tree as tree_view
 from regard.views.result import Result, output_file
@@ -132,7 +132,8 @@ def view_speeds(speeds: Speeds, *, curves: bool = True) -> Result:
 
 def usage(folder: str | Path) -> str:
     """An example command for a trained model."""
-    return pipeline_of(described_task(Path(folder))).usage.replace("FOLDER", str(folder))
+    said = described(Path(folder))
+    return pipeline_of(said.task).usage_of(said.extra).replace("FOLDER", str(folder))
 
 
 def convert(model: Loaded, folder: str | Path, *, to: str) -> list[str]:

@@ -65,6 +65,15 @@ def test_unknown_option_is_a_usage_error():
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("words", [("parse", "x"), ("summarise", "x"), ("align", "x", "a text")], ids=" ".join)
+def test_a_verb_with_one_output_a_line_has_no_nbest(words):
+    done = run(*words, "--beam", "3", "--nbest", "3")
+    assert done.returncode == 2
+    assert f"{words[0]} does not know --nbest" in done.stderr
+    assert "--nbest" not in run(words[0], "--help").stdout
+    assert "--nbest" in run("translate", "--help").stdout
+
+
 def test_public_names_all_exist():
     for name in regard.__all__:
         assert getattr(regard, name) is not None

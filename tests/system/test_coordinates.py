@@ -117,3 +117,25 @@ def test_bands_see_what_is_missing():
     assert band_errors(0 * first, first + 5) == {"error_1": pytest.approx(1, abs=1e-6)}, "the mean is in no band"
     assert band_errors(first, 0 * first + 5) == {}
     assert band_errors(first, first + 5) == {"error_1": pytest.approx(0, abs=1e-6)}
+
+
+def test_a_signal_is_drawn_as_numbers_and_not_as_a_picture(tmp_path, capsys):
+    out = tmp_path / "out"
+    regard.train(recipe(data={"sines": (2,), "size": 16}, steps=3), out, quiet=True)
+    assert regard.api.usage(out) == f"regard draw {out} --out numbers.txt"
+    assert regard.api.usage(out).replace(str(out), "FOLDER") in (out / "README.md").read_text()
+    assert main(["draw", str(out), "--out", str(tmp_path / "x.txt")]) == 0
+    assert len((tmp_path / "x.txt").read_text().split()) == 16
+    assert main(["draw", str(out), "--out", str(tmp_path / "x.png")]) == 2
+    assert "this model draws numbers" in capsys.readouterr().err
+    assert not (tmp_path / "x.png").exists()
+    assert main(["draw", str(out), "--size", "0"]) == 2
+    assert "got 0, expected 1 to 50,000,000 points" in capsys.readouterr().err
+
+
+def test_a_picture_is_read_as_the_models_of_images_read_it(tmp_path):
+    """What is transparent is white; of 16 bits the upper ones count."""
+    Image.new("RGBA", (4, 4), (255, 0, 0, 0)).save(tmp_path / "clear.png")
+    assert (signals.picture(tmp_path / "clear.png", 4).values == 1).all()
+    Image.fromarray(np.full((4, 4), 32768, dtype=np.uint16)).save(tmp_path / "deep.png")
+    assert signals.picture(tmp_path / "deep.png", 4).values == pytest.approx(127 / 255)

@@ -108,6 +108,15 @@ def test_every_output_is_a_tree_over_the_words(beginner, search):
         assert tree.words == shown
 
 
+def test_brackets_inside_words_are_spelt_as_in_treebanks(beginner):
+    (tree,) = regard.load(beginner).parse(["p27(KIP1) hears f( [x] y[2] )"])
+    assert tree.words == ["p27-LRB-KIP1-RRB-", "hears", "f-LRB-", "[x]", "y[2]", "-RRB-"]
+    assert parse(str(tree)).words == tree.words, "what is printed is a tree over these words"
+    model = regard.load(beginner)
+    read = [model.subject(text).ids["source"].tolist() for text in ("the cat ( a dog )", "the cat -LRB- a dog -RRB-")]
+    assert read[0] == read[1], "explain reads what parse reads"
+
+
 def test_brackets_are_aligned_to_words(beginner):
     alignment = regard.load(beginner).align("the cat sees the dog .")
     assert "(S" in alignment.target
@@ -117,6 +126,8 @@ def test_brackets_are_aligned_to_words(beginner):
 def test_bad_input_is_one_line(beginner, tmp_path):
     assert "sentence 2 is empty" in one_line(run("parse", beginner, text="the cat\n\n"), 2)
     assert "drawn as .svg" in one_line(run("parse", beginner, "--out", "tree.gif", text="a\n"), 2)
+    assert "no sentence to draw" in one_line(run("parse", beginner, "--out", tmp_path / "none.svg"), 2)
+    assert not (tmp_path / "none.svg").exists()
     (tmp_path / "bad.trees").write_text("(S (NP (NN a))\n")
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(

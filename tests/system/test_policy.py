@@ -1,6 +1,7 @@
 """Policies as a user meets them: trained, resumed inside a collection, evaluated beside baselines, explained."""
 
 import json
+import shlex
 
 import pytest
 import torch
@@ -87,3 +88,13 @@ def test_what_does_not_fit_is_said(trained, tmp_path):
         regard.train(made, tmp_path / "a", quiet=True)
     with pytest.raises(ConfigError, match="the model does not fit this environment"):
         validate(trained, changes={"data.environment": "{name: bandit, arms: 4, pulls: 8}"})
+
+
+@pytest.mark.parametrize("environment", [BANDIT, MDP], ids=["bandit", "mdp"])
+def test_the_example_that_training_prints_can_be_run(environment, tmp_path, capsys):
+    made = recipe(environment, epochs=1)
+    made["data"] |= {"trials": 10, "validation": 5}
+    regard.train(made, tmp_path / "out", quiet=True)
+    example = regard.api.usage(tmp_path / "out")
+    assert main(shlex.split(example)[1:]) == 0, capsys.readouterr().err
+    assert example.replace(str(tmp_path / "out"), "FOLDER") in (tmp_path / "out" / "README.md").read_text()

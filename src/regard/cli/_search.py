@@ -27,14 +27,16 @@ _OPTIONS: dict[str, tuple[type, str]] = {
 }
 
 
-def add_search(parser: argparse.ArgumentParser) -> None:
+def add_search(parser: argparse.ArgumentParser, *, nbest: bool = True) -> None:
+    """Add the options; `nbest` is for verbs that show several outputs of an input."""
     group = parser.add_argument_group("decoding (defaults are stored with the model)")
     for name, (kind, text) in _OPTIONS.items():
-        group.add_argument("--" + name.replace("_", "-"), type=kind, help=text, metavar="N")
+        if nbest or name != "nbest":
+            group.add_argument("--" + name.replace("_", "-"), type=kind, help=text, metavar="N")
     group.add_argument("--sample", action="store_true", default=None, help="sample instead of searching")
 
 
 def search_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options that were given."""
-    given = {name: getattr(arguments, name) for name in [*_OPTIONS, "sample"]}
+    given = {name: getattr(arguments, name, None) for name in [*_OPTIONS, "sample"]}
     return {name: value for name, value in given.items() if value is not None}

@@ -16,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--head", type=int, help="one head of it")
     parser.add_argument("--pieces", action="store_true", help="show the tokenizer's pieces, not whole words")
     parser.add_argument("--out", metavar="FILE", help="write a picture, page or data instead: .svg .png .html .json")
-    add_search(parser)
+    add_search(parser, nbest=False)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
     parser.add_argument("--tree", action="store_true", help="draw the trees")
     parser.add_argument("--out", metavar="FILE.svg", help="write a picture of the first tree instead")
-    add_search(parser)
+    add_search(parser, nbest=False)
     add_engine(parser)
 
 
@@ -46,4 +46,6 @@ def run(arguments: argparse.Namespace) -> int:
                     return 0
                 print(shown("\n".join(api.tree_lines(tree)) if arguments.tree else str(tree)))
             sys.stdout.flush()
+    if arguments.out:
+        raise UsageError("there is no sentence to draw", remedy="Give one on standard input.")
     return 0

@@ -17,7 +17,7 @@ from PIL import Image
 
 from regard.core.errors import DataError
 from regard.core.lines import open_bytes, read_whole
-from regard.data.images import open_image
+from regard.data.images import as_mode, open_image
 
 Labelled = tuple[Image.Image, int]
 
@@ -107,7 +107,7 @@ class Sprite:
         return [str(name) for name in names]
 
     def images(self) -> Iterator[Labelled]:
-        picture, labels, tile = open_image(self.picture).convert("RGB"), self._json()[self.key], self.tile
+        picture, labels, tile = as_mode(open_image(self.picture), "RGB"), self._json()[self.key], self.tile
         across, down = picture.width // tile, picture.height // tile
         if across * down < len(labels):
             got = f"room for {across * down} tiles of {tile} pixels, {len(labels)} labels"

@@ -68,6 +68,8 @@ class ImageForm(ImageSettings):
 def open_image(path: str | Path | IO[bytes]) -> Image.Image:
     """Read the image in a file, upright; the error for a bad file names it."""
     name = path if isinstance(path, (str, Path)) else getattr(path, "name", "the image")
+    if name == "":
+        raise DataError("the name of an image is empty", remedy="Give an image file.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about odd metadata, which is not used
@@ -101,7 +103,7 @@ def upright(image: Image.Image) -> Image.Image:
 
 def prepared(image: Image.Image, size: int, channels: int, resizing: Resizing | None = None) -> Pixels:
     """Pixels [C,size,size]."""
-    image = _as_mode(image, "L" if channels == 1 else "RGB")
+    image = as_mode(image, "L" if channels == 1 else "RGB")
     image = _resized(image, size, resizing or Resizing())
     if image.size != (size, size):
         raise DataError(
@@ -126,7 +128,8 @@ def _check_size(image: Image.Image, name: str) -> None:
         )
 
 
-def _as_mode(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
+def as_mode(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
+    """The image in grey or in colours; what is transparent becomes white."""
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         over = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)

@@ -26,7 +26,7 @@ from regard.core.errors import DataError
 from regard.core.lines import read_lines
 from regard.data.chance import Dice, Ints
 from regard.data.epochs import Epochs
-from regard.data.images import open_image
+from regard.data.images import as_mode, open_image
 
 Floats = NDArray[np.float32]
 _MOST = 1 << 24
@@ -71,7 +71,7 @@ def grid_points(shape: Sequence[int]) -> Tensor:
 
 def picture(path: Path, size: int) -> Signal:
     """The middle of an image as a square of `size` pixels per side."""
-    image = open_image(path).convert("RGB")
+    image = as_mode(open_image(path), "RGB")
     side = min(image.size)
     left, top = ((length - side) // 2 for length in image.size)
     square = image.crop((left, top, left + side, top + side)).resize((size, size), Image.Resampling.LANCZOS)

@@ -3,7 +3,7 @@
 A constituent may open while words are left, and at most `_CHAIN` constituents may open before the next word. A word
 belongs to the innermost open constituent. A constituent closes with its own bracket once it has a part; the outermost
 constituent closes only after the last word. A constituent also needs room to open: the words that are left, the closing
-brackets and the end token must fit the limit.
+brackets and the end token must fit the limit, and at most `_DEEPEST` constituents are open at once.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from regard.core.errors import DataError
 from regard.data.trees import LEAF
 
 _CHAIN = 8
+_DEEPEST = 100  # those of treebanks are less than 40 deep
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ class TreeGrammar:
         if depth and state.filled[-1] and (depth > 1 or not left):
             allowed[kind.closes[state.open[-1]]] = True
         # An opening bracket is followed by the remaining words, all closing brackets and the end token.
-        if left and state.chain < _CHAIN and len(tokens) + 1 + left + depth + 1 + 1 <= self._limit:
+        may_open = left and state.chain < _CHAIN and depth < _DEEPEST
+        if may_open and len(tokens) + 1 + left + depth + 1 + 1 <= self._limit:
             allowed[kind.opens] = True
         return allowed
 

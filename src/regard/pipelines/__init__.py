@@ -47,5 +47,5 @@ def card(stored: StoredModel) -> str:
     count = sum(tensor.numel() for tensor in counted)
     return (
         f"# {stored.task} model\n\nA `{stored.name}` with {count:,} parameters, trained with regard "
-        f"{VERSION}.\n\nUse it: `{pipeline_of(stored.task).usage}`\n"
+        f"{VERSION}.\n\nUse it: `{pipeline_of(stored.task).usage_of(stored.extra)}`\n"
     )

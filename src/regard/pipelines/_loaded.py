@@ -76,6 +76,11 @@ class Loaded(Engines):
         """The verbs of this kind of model, and what each needs."""
         return verbs_of(cls)
 
+    @classmethod
+    def usage_of(cls, extra: Mapping[str, Any]) -> str:
+        """An example command for a model of which its folder says this."""
+        return cls.usage
+
     def texts(self, inputs: Sequence[Any], **search: Any) -> list[str]:
         """The text that the model generates for each input; evaluators of text compare it with references."""
         raise NoSuchVerb("this model does not generate text for an input", got=self._described())

@@ -96,23 +96,25 @@ class CaptioningPipeline(Loaded):
         if target is None:
             best = [hypotheses[0] for hypotheses in self.caption_nbest(images, **search)]
             written, decoded = [caption.tokens for caption in best], {"decoded": True}
+            captions = [caption.text for caption in best]
         else:
             given = subjects.listed(target, "caption")
             words = self.stored.extra.get("words_only", True)
-            written = self.tokenizer.encode_batch([words_only(text) if words else text for text in given])
+            captions = [words_only(text) if words else text for text in given]
+            written = self.tokenizer.encode_batch(captions)
         if len(written) != len(images):
             raise UsageError(
                 "each image needs a caption", got=f"{len(images)} and {len(written)}", expected="the same number"
             )
-        return self._subject(pixels, written, decoded, images)
+        return self._subject(pixels, written, {"captions": captions, **decoded}, images)
 
-    def _subject(self, pixels: Tensor, written: list[list[int]], decoded: dict[str, Any], images: list[Any]) -> Subject:
+    def _subject(self, pixels: Tensor, written: list[list[int]], output: dict[str, Any], images: list[Any]) -> Subject:
         tokens, model = self.tokenizer, self.model
         read, _ = pad([[tokens.bos, *row] for row in written], value=tokens.pad)
         wanted, _ = pad([[*row, tokens.eos] for row in written], value=subjects.NOT_ASKED)
         ends = [[*tokens.tokens(row), "</s>"] for row in written]
         grid = model.encoder.grid_of(*pixels.shape[2:])
-        captions = [tokens.decode(row) for row in written]
+        captions: list[str] = output["captions"]
         return Subject(
             self.stored.name,
             self.stored.task,
@@ -126,7 +128,7 @@ class CaptioningPipeline(Loaded):
             subjects.token_score,
             {"wanted": wanted},
             {"target": wanted, "prefix": read},
-            {"captions": captions, **decoded},
+            output,
             model.head_logits,
             lambda token: tokens.tokens([token])[0],
             model.embedding.weight.detach(),

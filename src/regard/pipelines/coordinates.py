@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,12 @@ _MOST = 50_000_000
 class CoordinatesPipeline(Loaded):
     usage = "regard draw FOLDER --out picture.png"
     accepts = ()
+
+    @classmethod
+    def usage_of(cls, extra: Mapping[str, Any]) -> str:
+        sizes = extra.get("shape")
+        is_signal = isinstance(sizes, list) and len(sizes) == 1
+        return "regard draw FOLDER --out numbers.txt" if is_signal else cls.usage
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -45,7 +51,8 @@ class CoordinatesPipeline(Loaded):
     def values(self, shape: Sequence[int]) -> NDArray[np.float32]:
         """The network's values [*shape,C], from 0 to 1, on a grid of points."""
         if min(shape) < 1 or (count := int(np.prod([int(size) for size in shape]))) > _MOST:
-            raise UsageError("this size cannot be drawn", got=" × ".join(map(str, shape)), expected=f"{_MOST:,} points")
+            got, expected = " × ".join(map(str, shape)), f"1 to {_MOST:,} points"
+            raise UsageError("this size cannot be drawn", got=got, expected=expected)
         points = grid_points(shape)
         with torch.inference_mode():
             parts = [self.model(points[at : at + _ROWS]).logits.float() for at in range(0, count, _ROWS)]

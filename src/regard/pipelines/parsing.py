@@ -44,16 +44,20 @@ class ParsingPipeline(TranslationPipeline):
     def texts(self, inputs: Sequence[str], **search: Any) -> list[str]:
         return [str(tree) for tree in self.parse(inputs, **search)]
 
+    def encode_source(self, lines: Sequence[str]) -> list[list[int]]:
+        return super().encode_source([_escaped(line) for line in lines])
+
     def grammars(self, lines: Sequence[str], options: Search) -> list[Grammar]:
         brackets = Brackets(self.target_tokenizer.pieces(), self.end_token)
         longest = getattr(self.model, "longest", None)
         made: list[Grammar] = []
-        for line, ids in zip(lines, self.source_tokenizer.encode_batch(list(lines)), strict=True):
+        for line, ids in zip(lines, self.encode_source(lines), strict=True):
             limit = options.limit(len(ids) + 1)
             made.append(TreeGrammar(brackets, len(line.split()), limit if longest is None else min(limit, longest)))
         return made
 
 
 def _escaped(sentence: str) -> str:
-    """Words with one space between them; brackets as treebanks spell them."""
-    return " ".join(_ESCAPED.get(word, word) for word in sentence.split())
+    """Words with one space between them; brackets as treebanks spell them, and round ones inside words too."""
+    words = [_ESCAPED.get(word, word) for word in sentence.split()]
+    return " ".join(word.replace("(", _ESCAPED["("]).replace(")", _ESCAPED[")"]) for word in words)

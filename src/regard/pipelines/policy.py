@@ -47,6 +47,12 @@ class Decision:
 class PolicyPipeline(Loaded):
     usage = 'regard explain FOLDER "0:1 0:0 1:1"'
 
+    @classmethod
+    def usage_of(cls, extra: Mapping[str, Any]) -> str:
+        said = extra.get("environment")
+        example = make_environment(said, "the environment of the folder").example if isinstance(said, dict) else None
+        return cls.usage if example is None else f'regard explain FOLDER "{example}"'
+
     @property
     def environment(self) -> Environment:
         """The kind of environment that it was trained in, as its folder says."""

@@ -21,6 +21,8 @@ from regard.pipelines._image_form import image_form
 from regard.pipelines._loaded import Loaded, check_texts
 from regard.pipelines._verbs import verb
 
+_SHOWN = 10  # words in an error
+
 
 @dataclass(frozen=True)
 class ImageAnswer:
@@ -115,7 +117,7 @@ class VisualQuestionAnsweringPipeline(Loaded):
             if not ids:
                 raise DataError(f"{which} is empty", expected="at least one word")
             if not any(any(map(str.isalnum, known.get(token, ""))) for token in ids):
-                words = ", ".join(word for word in known.values() if word.isalpha())[:80]
+                words = ", ".join([word for word in known.values() if word.isalpha()][:_SHOWN])
                 raise DataError(
                     f"{which} has no word that this model knows", got=repr(question[:60]), expected=f"such as {words}"
                 )

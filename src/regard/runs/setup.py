@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from torch import nn
 
 from regard.core.config import Config
@@ -36,6 +36,17 @@ class TokenizerConfig(Config):
     lowercase: bool = False
     min_count: int | None = Field(None, gt=0, description="rarer words (pairs, for bpe) are left out; None: as usual")
     split_digits: bool = Field(False, description="for bpe: every digit is a token")
+
+
+def as_usual(usual: TokenizerConfig) -> AfterValidator:
+    """A recipe's tokenizer that does not give its kind is the task's usual one, but for what it does give."""
+
+    def filled(given: TokenizerConfig) -> TokenizerConfig:
+        if "kind" in given.model_fields_set:
+            return given
+        return usual.model_copy(update={name: getattr(given, name) for name in given.model_fields_set})
+
+    return AfterValidator(filled)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,11 @@ def test_transparency_is_laid_on_white(tmp_path):
     assert (prepared(open_image(saved(tmp_path / "c.png", grey)), 2, 1) == 255).all()
 
 
+def test_an_image_without_a_name_is_said():
+    with pytest.raises(DataError, match="the name of an image is empty"):
+        open_image("")
+
+
 def test_grey_and_colour_become_each_other(tmp_path):
     grey = open_image(saved(tmp_path / "a.png", Image.new("L", (4, 4), 77)))
     assert prepared(grey, 4, 3).shape == (3, 4, 4)

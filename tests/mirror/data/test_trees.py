@@ -102,6 +102,13 @@ def test_every_walk_is_a_tree_over_the_words_within_the_limit(seed):
     assert tree.words == words
 
 
+def test_a_tree_is_not_too_deep_to_be_written_and_read_again():
+    """A parser that has learnt little may open constituent after constituent."""
+    words = [f"w{number}" for number in range(200)]
+    tree = from_tokens(walk(200, 1500, random.Random(1), prefer=("(S", "(NP")), words)
+    assert parse(str(tree)).words == words
+
+
 def test_a_label_that_cannot_close_never_opens():
     grammar = TreeGrammar(Brackets(PIECES, eos=3), 2, 40)
     assert [PIECES[n] for n in grammar([]).nonzero()[:, 0].tolist()] == ["(S", "(NP"]

@@ -13,6 +13,7 @@ from regard.models import config_of, make_model
 from regard.pipelines import make_pipeline
 from regard.runs.parsing import parse_recipe
 from regard.runs.run import Run
+from regard.runs.setup import TokenizerConfig
 from regard.store import StoredModel
 
 LINES = ["the cat sat on the mat", "a dog ran to the old house", "who saw the cat ?", "the house is old"]
@@ -32,6 +33,21 @@ def language_model(text, **training) -> dict:
         "model": {"name": "gpt2", "options": {"d_model": 8, "n_layers": 1, "n_heads": 1, "dropout": 0.0}},
         "training": {"rows_per_batch": 2, "warmup": 2, "lr": 1e-2, **training},
     }
+
+
+@pytest.mark.parametrize(
+    ("task", "given", "made"),
+    [
+        ("captioning", {"min_count": 1}, TokenizerConfig(kind="word", vocab_size=10_000, lowercase=True, min_count=1)),
+        ("captioning", {"kind": "bpe"}, TokenizerConfig(kind="bpe")),
+        ("masked_lm", {"vocab_size": 500}, TokenizerConfig(kind="wordpiece", lowercase=True, vocab_size=500)),
+        ("language_model", {"vocab_size": 500}, TokenizerConfig(vocab_size=500)),
+    ],
+)
+def test_a_recipe_that_changes_the_size_of_a_vocabulary_keeps_its_kind(text, task, given, made):
+    train = {"images": "pictures", "captions": "captions"} if task == "captioning" else str(text)
+    recipe = parse_recipe({"task": task, "data": {"train": train, "tokenizer": given}, "training": {"max_steps": 1}})
+    assert recipe.data.tokenizer == made
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "linear"])

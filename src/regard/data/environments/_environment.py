@@ -72,6 +72,9 @@ class Environment(Config, ABC):
         """Baselines for `count` environments, by name; they know the kind, not the single environment."""
         return {}
 
+    example: ClassVar[str | None] = None
+    """A trial so far, as `read` takes it, for the example command of a model."""
+
     ends_anywhere: ClassVar[bool] = False
     """Whether an episode may end at any step; a trial that is written as text then marks its ends."""
 

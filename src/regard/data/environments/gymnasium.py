@@ -27,6 +27,7 @@ class Gymnasium(Environment):
     id: str = Field(description="of an environment that Gymnasium knows")
     steps: int = Field(100, gt=0, le=10_000, description="steps of a trial")
     ends_anywhere: ClassVar[bool] = True
+    example: ClassVar[str] = "0/1:0 1"
 
     @field_validator("id")
     @classmethod

@@ -9,6 +9,7 @@ Every episode begins in state 0. The paper has 10 states, 5 actions and episodes
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ class Mdp(Environment):
     actions: int = Field(5, gt=1, le=100)
     horizon: int = Field(10, gt=0, le=1000, description="steps of an episode")
     episodes: int = Field(10, gt=0, le=1000, description="N: episodes of a trial")
+
+    example: ClassVar[str] = "0/1:1.5 1"
 
     @property
     def n_actions(self) -> int:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field
 
 from regard.core.config import Config
 from regard.core.paths import expand_path
 from regard.data.tables import Example, read_examples
-from regard.runs.setup import TokenizerConfig
+from regard.runs.setup import TokenizerConfig, as_usual
 
 WORDPIECE = TokenizerConfig(kind="wordpiece", lowercase=True)
+WordPieces = Annotated[TokenizerConfig, as_usual(WORDPIECE)]
 
 
 class LabelledFile(Config):

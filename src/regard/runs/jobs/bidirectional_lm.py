@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -18,13 +18,15 @@ from regard.models import reads_characters
 from regard.runs.jobs._files import rows_per_batch
 from regard.runs.jobs.language_model import LanguageModelData, LanguageModelJob
 from regard.runs.recipe import Recipe
-from regard.runs.setup import NeededLength, Say, TokenizerConfig
+from regard.runs.setup import NeededLength, Say, TokenizerConfig, as_usual
 from regard.store import StoredModel
 from regard.tasks.bidirectional_lm import BidirectionalLm
 
+_WORDS = TokenizerConfig(kind="space", vocab_size=20_000)
+
 
 class BidirectionalLmData(LanguageModelData):
-    tokenizer: TokenizerConfig = TokenizerConfig(kind="space", vocab_size=20_000)
+    tokenizer: Annotated[TokenizerConfig, as_usual(_WORDS)] = _WORDS
     context: int = Field(32, gt=1, description="words of a window; states are not carried from one window to the next")
     streams: None = Field(None, description="not for this task")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 from torch import nn
@@ -25,11 +25,12 @@ from regard.data.pictures import Pictures
 from regard.evaluation.evaluators import Evaluator, make_evaluator
 from regard.runs.features import encoder_place, features_of
 from regard.runs.jobs._encoders import form_of, open_encoder, options_of, take_weights
-from regard.runs.setup import Say, Setup, TokenizerConfig
+from regard.runs.setup import Say, Setup, TokenizerConfig, as_usual
 from regard.store import StoredModel
 from regard.tasks.captioning import Captioning
 
 _MODELS = "regard.models"
+_WORDS = TokenizerConfig(kind="word", vocab_size=10_000, lowercase=True, min_count=3)
 
 
 class CaptionFiles(Config):
@@ -55,7 +56,7 @@ class CaptioningData(Config):
     keep: bool = Field(True, description="compute the features of a frozen encoder once, and keep them")
     flip: bool = Field(False, description="mirror half of the training images")
     words_only: bool = Field(True, description="lower-case words without punctuation")
-    tokenizer: TokenizerConfig = TokenizerConfig(kind="word", vocab_size=10_000, lowercase=True, min_count=3)
+    tokenizer: Annotated[TokenizerConfig, as_usual(_WORDS)] = _WORDS
 
 
 class CaptioningJob(Setup):

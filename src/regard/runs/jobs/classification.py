@@ -23,9 +23,9 @@ from regard.evaluation import metrics
 from regard.evaluation.evaluators import Evaluator, make_evaluator
 from regard.models import check_words, reads_cls, row_layout
 from regard.runs.jobs._classes import known_classes
-from regard.runs.jobs._tables import WORDPIECE, LabelledFile, all_texts
+from regard.runs.jobs._tables import WORDPIECE, LabelledFile, WordPieces, all_texts
 from regard.runs.recipe import Recipe
-from regard.runs.setup import ClsSetup, Say, TokenizerConfig
+from regard.runs.setup import ClsSetup, Say
 from regard.store import StoredModel
 from regard.tasks.classification import Classification
 
@@ -39,7 +39,7 @@ class ClassificationData(Config):
     labels: tuple[str, ...] | None = Field(None, description="the classes in order; by default those in training")
     regression: bool = Field(False, description="labels are numbers")
     metrics: tuple[Metric, ...] = Field((), description="validation metrics besides the loss")
-    tokenizer: TokenizerConfig = WORDPIECE
+    tokenizer: WordPieces = WORDPIECE
     max_len: int = Field(128, gt=3, description="tokens per row, special tokens included; longer texts are cut")
     max_rows: int | None = Field(None, gt=0, description="most examples per batch")
     train_rows: int | None = Field(

@@ -15,9 +15,9 @@ from regard.data.documents import Sentences, encode_documents, sentences
 from regard.data.masked import MaskedRows
 from regard.data.running_text import Documents, RunningText
 from regard.runs.jobs._files import Texts, paths, rows_per_batch, sources
-from regard.runs.jobs._tables import WORDPIECE
+from regard.runs.jobs._tables import WORDPIECE, WordPieces
 from regard.runs.recipe import Recipe
-from regard.runs.setup import ClsSetup, Say, TokenizerConfig
+from regard.runs.setup import ClsSetup, Say
 from regard.store import StoredModel
 from regard.tasks.masked_lm import MaskedLm
 
@@ -25,7 +25,7 @@ from regard.tasks.masked_lm import MaskedLm
 class MaskedLmData(Config):
     train: Texts
     validation: Texts | None = None
-    tokenizer: TokenizerConfig = WORDPIECE
+    tokenizer: WordPieces = WORDPIECE
     max_len: int = Field(128, gt=7, description="tokens per row, special tokens included")
     documents: Documents = Field("blank_lines", description="where a document ends")
     next_sentence: bool = Field(True, description="rows are pairs; the model predicts whether they belong together")

@@ -14,8 +14,8 @@ from regard.data.spans import SpanRows
 from regard.data.squad import Question, by_article, read_squad
 from regard.evaluation.evaluators import Evaluator, make_evaluator
 from regard.runs.jobs._files import Files, paths
-from regard.runs.jobs._tables import WORDPIECE
-from regard.runs.setup import ClsSetup, Say, TokenizerConfig
+from regard.runs.jobs._tables import WORDPIECE, WordPieces
+from regard.runs.setup import ClsSetup, Say
 from regard.tasks.question_answering import QuestionAnswering
 
 
@@ -23,7 +23,7 @@ class QuestionAnsweringData(Config):
     train: Files = Field(description="files in SQuAD's JSON, compressed or not")
     validation: Files | None = None
     validation_share: float = Field(0.0, ge=0, lt=1, description="or this share of train, by whole articles")
-    tokenizer: TokenizerConfig = WORDPIECE
+    tokenizer: WordPieces = WORDPIECE
     max_len: int = Field(384, ge=32, description="tokens per row, question and special tokens included")
     overlap: int = Field(128, ge=0, description="tokens that two windows of a long text share, at most ¾ of a window")
     max_answer: int = Field(30, gt=0, description="tokens of the longest answer")

@@ -19,9 +19,9 @@ from regard.data.labels import numbers
 from regard.data.tables import Example
 from regard.data.text_rows import TwinRows
 from regard.evaluation.evaluators import Evaluator, make_evaluator
-from regard.runs.jobs._tables import WORDPIECE, LabelledFile, all_texts
+from regard.runs.jobs._tables import WORDPIECE, LabelledFile, WordPieces, all_texts
 from regard.runs.recipe import Recipe
-from regard.runs.setup import ClsSetup, Say, TokenizerConfig
+from regard.runs.setup import ClsSetup, Say
 from regard.store import StoredModel
 from regard.tasks.sentence_similarity import Mode, SentenceSimilarity
 
@@ -36,7 +36,7 @@ class SentenceSimilarityData(Config):
     scale: tuple[float, float] = Field((0.0, 5.0), description="the scores that correspond to cosines 0 and 1")
     minimum: float | None = Field(None, description="contrastive: the lowest score of pairs that belong together")
     temperature: float = Field(0.05, gt=0, description="contrastive: cosines are divided by it")
-    tokenizer: TokenizerConfig = WORDPIECE
+    tokenizer: WordPieces = WORDPIECE
     max_len: int = Field(128, gt=3, description="tokens per sentence, special tokens included; longer ones are cut")
     max_rows: int | None = Field(None, gt=0, description="most pairs per batch")
 

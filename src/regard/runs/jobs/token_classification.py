@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -14,14 +14,16 @@ from regard.data.tagged import Tagged, TaggedRows, read_tagged
 from regard.models import reads_cls
 from regard.runs.jobs._classes import known_classes
 from regard.runs.jobs._files import Files, paths
-from regard.runs.setup import ClsSetup, Say, TokenizerConfig
+from regard.runs.setup import ClsSetup, Say, TokenizerConfig, as_usual
 from regard.tasks.token_classification import TokenClassification
+
+_WORDS = TokenizerConfig(kind="space", vocab_size=30_000, min_count=2)
 
 
 class TokenClassificationData(Config):
     train: Files = Field(description="constituency trees, one per line")
     validation: Files | None = None
-    tokenizer: TokenizerConfig = TokenizerConfig(kind="space", vocab_size=30_000, min_count=2)
+    tokenizer: Annotated[TokenizerConfig, as_usual(_WORDS)] = _WORDS
     max_len: int = Field(256, gt=3, description="tokens per row, special tokens included; longer sentences are cut")
     max_rows: int | None = Field(None, gt=0, description="most sentences per batch")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -31,13 +31,14 @@ from regard.data.visual_questions import Asked, answers_of, read_questions
 from regard.evaluation.evaluators import Evaluator, make_evaluator
 from regard.runs.features import encoder_place
 from regard.runs.jobs._encoders import form_of, open_encoder, options_of, take_weights
-from regard.runs.setup import Say, Setup, TokenizerConfig
+from regard.runs.setup import Say, Setup, TokenizerConfig, as_usual
 from regard.store import StoredModel
 from regard.tasks.visual_question_answering import VisualQuestionAnswering
 
 _SPLIT, _EXEMPLARS = 2**63, 2**63 + 1  # "epochs" for random numbers; no real epoch reaches them
 _BANK = ("exemplars", "exemplar_questions", "exemplar_words")  # the sizes of the exemplars' tensors
 _REMEDY = "Check data's place, questions and images."
+_WORDS = TokenizerConfig(kind="word", vocab_size=10_000, lowercase=True, min_count=1)
 
 
 class QuestionFiles(Config):
@@ -69,7 +70,7 @@ class VisualQuestionData(Config):
     size: int | None = Field(None, gt=0, le=4096, description="pixels per side; by default the encoder's or the files'")
     flip: bool = Field(False, description="mirror half of the training images")
     max_len: int = Field(32, gt=0, description="tokens per question; longer ones are cut")
-    tokenizer: TokenizerConfig = TokenizerConfig(kind="word", vocab_size=10_000, lowercase=True, min_count=1)
+    tokenizer: Annotated[TokenizerConfig, as_usual(_WORDS)] = _WORDS
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -17,16 +17,17 @@ from regard.data.passages import Passages
 from regard.data.running_text import Documents, RunningText, TokenText, encode_text
 from regard.runs.jobs._files import Texts, paths, sources
 from regard.runs.recipe import Recipe
-from regard.runs.setup import Say, Setup, TokenizerConfig
+from regard.runs.setup import Say, Setup, TokenizerConfig, as_usual
 from regard.store import StoredModel
 from regard.tasks.word_vectors import WordVectors
 
 _PASSAGE = 200_000
+_WORDS = TokenizerConfig(kind="word", vocab_size=1_000_000, min_count=5)
 
 
 class WordVectorsData(Config):
     train: Texts
-    tokenizer: TokenizerConfig = TokenizerConfig(kind="word", vocab_size=1_000_000, min_count=5)
+    tokenizer: Annotated[TokenizerConfig, as_usual(_WORDS)] = _WORDS
     documents: Documents = Field("none", description="where a document ends; windows do not cross its end")
 
 

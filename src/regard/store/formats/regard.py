@@ -106,6 +106,6 @@ def load(folder: Path, config: Mapping[str, Any] | None) -> StoredModel:
     )
 
 
-def described_task(folder: Path) -> str:
-    """The task of a folder, without opening its weights."""
-    return FolderConfig.parse(configs.read_config(folder / "config.json"), str(folder)).task
+def described(folder: Path) -> FolderConfig:
+    """What a folder says about its model, without opening its weights."""
+    return FolderConfig.parse(configs.read_config(folder / "config.json"), str(folder))
