@@ -6,6 +6,7 @@ import re
 import pytest
 
 import regard
+from regard import api
 from regard.cli import main
 from regard.core.errors import ConfigError, RegardError
 
@@ -51,6 +52,36 @@ def class_recipe(folder, name="bow", **options):
 def ngram(folder):
     regard.train(ngram_recipe(folder), folder / "ngram", quiet=True)
     return folder / "ngram"
+
+
+def test_the_length_of_windows_changes_nothing(folder, ngram, tmp_path):
+    """Each window would begin like a sentence."""
+    short = ngram_recipe(folder)
+    short["data"]["context"] = 4
+    regard.train(short, tmp_path / "short", quiet=True)
+    assert api.validate(tmp_path / "short") == api.validate(ngram)
+
+
+def test_a_word_that_cannot_come_makes_the_loss_infinite(folder, tmp_path, capsys):
+    regard.train(ngram_recipe(folder, smoothing="mle"), tmp_path / "mle", quiet=True)
+    (tmp_path / "new.txt").write_text("mat the on sat\n")
+    run("evaluate", tmp_path / "mle", "--source", tmp_path / "new.txt")
+    said = capsys.readouterr()
+    assert re.search(r"^perplexity +inf$", said.out, re.M)
+    assert "some token has probability 0" in said.err
+    run("evaluate", tmp_path / "mle", "--source", tmp_path / "new.txt", "--json")
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["perplexity"] is None
+
+
+def test_bytes_that_are_no_text_are_told(folder, ngram, tmp_path, capsys):
+    (tmp_path / "latin.txt").write_bytes(b"the cat sat\n" + "the m\u00fct\n".encode("latin-1"))
+    recipe = ngram_recipe(folder)
+    recipe["data"]["train"] = str(tmp_path / "latin.txt")
+    recipe["model"]["options"] = {"order": 1}
+    regard.train(recipe, tmp_path / "run")
+    assert "latin.txt: 1 line is not UTF-8" in capsys.readouterr().out
+    run("evaluate", ngram, "--source", tmp_path / "latin.txt")
+    assert "latin.txt: 1 line is not UTF-8" in capsys.readouterr().err
 
 
 def test_a_counted_model_by_the_commands(ngram, folder, capsys):

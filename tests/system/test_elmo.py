@@ -111,6 +111,28 @@ def test_frozen_features_for_a_tagger(pretrained, tmp_path):
     assert [token for token, _ in tagged] == ["a1", "zebra99", "b1"]
 
 
+def test_word_vectors_are_never_written_over_the_table_of_characters(pretrained, tmp_path, capsys):
+    _, folder = pretrained
+    (tmp_path / "rows.tsv").write_text("a1 b1\tx\nb2 c1\ty\n" * 8)
+    (tmp_path / "vectors.txt").write_text("a1 1 2 3 4\nb1 5 6 7 8\n")
+    made = {
+        "task": "classification",
+        "data": {"train": {"file": str(tmp_path / "rows.tsv")}},
+        "model": {"start": str(folder), "embeddings": str(tmp_path / "vectors.txt"),
+                  "options": {"frozen": True, "d_task": 4}},
+        "training": {"max_steps": 1, "lr": 1e-9, "warmup": 0},
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match="no table of word embeddings"):
+        regard.train(made, tmp_path / "none")
+    made["model"]["options"]["d_embedding"] = 4
+    model = regard.train(made, tmp_path / "own")
+    assert "embedding: 2 of" in capsys.readouterr().out
+    (row,) = model.tokenizer.encode_batch(["a1"])
+    assert model.model.embedding.weight[row[0]].tolist() == pytest.approx([1, 2, 3, 4], abs=1e-5)
+    characters = regard.load(folder).model.words.embedding.weight
+    assert torch.equal(model.model.words.embedding.weight, characters)
+
+
 def test_only_models_that_read_characters(tmp_path):
     wanted = pretraining(tmp_path)
     wanted["model"] = {"name": "rnn"}

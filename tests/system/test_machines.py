@@ -64,6 +64,8 @@ def test_a_run_resumes_to_the_bit(controller, tmp_path, monkeypatch):
 )
 def test_every_task_from_recipe_to_answer(kind, text, tmp_path):
     model = regard.train(recipe(kind, max_steps=2), tmp_path / "run", quiet=True)
+    example = api.usage(tmp_path / "run").split('"')[1]
+    assert model.solve([example])[0].bits, "the example that training prints is a text of this task"
     numbers = api.validate(tmp_path / "run")
     assert set(numbers) == {"loss", "wrong_bits", "wrong_sequences"}
     longer = api.validate(tmp_path / "run", changes={"data.length": "9", "data.validation": "3"})

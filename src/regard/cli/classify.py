@@ -1,8 +1,9 @@
 """Classify texts, pairs of texts, or images.
 
 Texts come from the command line, --file or standard input, one per line; with --pairs a line is two texts separated by
-a tab. For an image model the arguments are image files. Prints class, probability and text. A multi-label model prints
-all classes with a probability of at least 0.5, or - if there is none. An empty text has no class: its line is -.
+a tab. For an image model the arguments are image files. Prints class, probability and text; of a regression, the number
+and the text. A multi-label model prints all classes with a probability of at least 0.5, or - if there is none. An empty
+text has no class: its line is -.
 A few-shot model takes its classes from a folder with one subfolder of labelled images per class:
 regard classify MODEL --support FOLDER image.png
 """
@@ -67,6 +68,8 @@ def _line(line: str, result: Any, *, as_json: bool) -> str:
     if as_json:
         facts = {"input": line, "label": result.label, "score": result.score, "scores": result.scores}
         return shown_json({**facts, "labels": result.labels})
+    if result.label not in result.scores:  # the number of a regression
+        return shown(f"{result.score:.4f}\t{line}")
     probabilities = [result.scores.get(label, result.score) for label in result.labels] or [result.score]
     columns = ", ".join(result.labels) or "-", ", ".join(f"{value:.4f}" for value in probabilities), line
     return shown("\t".join(columns))

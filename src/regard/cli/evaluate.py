@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -24,6 +25,7 @@ from regard.cli._progress import Progress
 from regard.cli._search import add_search, search_options
 from regard.cli._terminal import shown
 from regard.core.errors import UsageError
+from regard.core.lines import malformed, malformed_note
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -88,10 +90,10 @@ def _refuse_idle(arguments: argparse.Namespace) -> None:
         idle += [f"--{name.replace('_', '-')}" for name in search_options(arguments)]
     if idle:
         raise UsageError(
-            "these options have no effect here",
+            "these options are for scoring translations, and have no effect here",
             got=", ".join(idle),
-            remedy="They need --source and --reference. The searches of a recipe's evaluators are in the recipe: "
-            "--evaluation '[{name: bleu, beam: 5}]'.",
+            remedy="Leave them out, or score translations: --source and --reference. The searches of a recipe's "
+            "evaluators are in the recipe: --evaluation '[{name: bleu, beam: 5}]'.",
         )
     if arguments.suite:
         given = [name for name in ("source", "reference", "recipe", "graded") if getattr(arguments, name) is not None]
@@ -136,9 +138,15 @@ def _validate(arguments: argparse.Namespace) -> int:
     from regard import api
 
     given = changes(arguments.rest)
-    numbers = api.validate(arguments.model, recipe=arguments.recipe, changes=given, text=arguments.source)
+    with malformed() as replaced:
+        numbers = api.validate(arguments.model, recipe=arguments.recipe, changes=given, text=arguments.source)
+    for path, count in replaced.items():
+        print(f"regard: {malformed_note(path, count)}", file=sys.stderr)
+    if math.isinf(numbers.get("loss", 0.0)):
+        print("regard: note: the loss is infinite: some token has probability 0 for this model", file=sys.stderr)
     if arguments.json:
-        print(json.dumps(numbers))
+        finite = {name: number if math.isfinite(number) else None for name, number in numbers.items()}
+        print(json.dumps(finite, allow_nan=False))
         return 0
     width = max(len(name) for name in numbers)
     for name, number in numbers.items():

@@ -14,6 +14,7 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -22,6 +23,7 @@ from regard.core.errors import DataError
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 LONGEST_LINE = 1 << 27
 """The maximum number of bytes in a line of a compressed file or of standard input."""
+_malformed: ContextVar[dict[str, int] | None] = ContextVar("malformed", default=None)
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -50,11 +52,30 @@ def open_lines(path: str | Path) -> Iterator[bytes]:
             yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def read_lines(path: str | Path, on_malformed: Callable[[], None] = lambda: None) -> Iterator[str]:
+@contextmanager
+def malformed() -> Iterator[dict[str, int]]:
+    """Collect the number of lines that are not UTF-8, by file, for all files that are read in the block."""
+    counts: dict[str, int] = {}
+    token = _malformed.set(counts)
+    try:
+        yield counts
+    finally:
+        _malformed.reset(token)
+
+
+def malformed_note(path: str, count: int) -> str:
+    """What to say of a file with lines that are not UTF-8."""
+    lines = "1 line is" if count == 1 else f"{count:,} lines are"
+    return f"note: {path}: {lines} not UTF-8; invalid bytes became U+FFFD"
+
+
+def read_lines(path: str | Path, on_malformed: Callable[[], None] | None = None) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, without a byte order mark.
 
     `on_malformed` is called for each line that is not UTF-8, before the line is yielded with U+FFFD for invalid bytes.
+    Without it, `malformed` collects their number.
     """
+    on_malformed = on_malformed or _counting(str(path))
     for number, line in enumerate(open_lines(path)):
         if number == 0:
             line = _without_byte_order_mark(line, path)
@@ -63,6 +84,19 @@ def read_lines(path: str | Path, on_malformed: Callable[[], None] = lambda: None
         except UnicodeDecodeError:
             on_malformed()
             yield line.decode("utf-8", errors="replace")
+
+
+def _counting(path: str) -> Callable[[], None]:
+    """Counts the malformed lines of one reading of a file; of several readings the largest number is kept."""
+    counts, count = _malformed.get(), 0
+
+    def add() -> None:
+        nonlocal count
+        count += 1
+        if counts is not None:
+            counts[path] = max(counts.get(path, 0), count)
+
+    return add
 
 
 def too_long(source: object) -> DataError:

@@ -38,5 +38,5 @@ def stacked(rows: Mapping[int, Tensor]) -> Tensor:
 
 
 def perplexity(loss: float) -> float:
-    """exp of a mean loss in nats, capped because a loss past 700 would overflow."""
-    return math.exp(min(loss, 700))
+    """exp of a mean loss in nats; infinite where a token has probability 0, or where exp would overflow."""
+    return math.exp(loss) if loss <= 700 else math.inf if loss > 700 else math.nan

@@ -17,7 +17,10 @@ from regard.views.result import Matrix
 def chosen(trace: Trace, sites: str = "*", *, own: bool = False) -> list[Site]:
     """The matching sites; with `own`, only self-attention."""
     if not trace.sites and any(not labels for rows in trace.sides.values() for labels in rows):
-        raise UsageError("this text is too short to look back in", got="one token", expected="two or more")
+        remedy = "Give a longer text, or use --method words."
+        raise UsageError(
+            "this text is too short to look back in", got="one token", expected="two or more", remedy=remedy
+        )
     if not trace.sites:
         raise UsageError(
             "this model has no attention to look at",

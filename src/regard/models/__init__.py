@@ -56,6 +56,11 @@ def reads_cls(name: str) -> bool:
     return bool(getattr(model_class, "reads_cls", not hasattr(model_class, "step")))
 
 
+def reads_in_order(name: str) -> bool:
+    """Whether this model gets the whole text in order, since it counts."""
+    return bool(getattr(lookup.find(__name__, name), "reads_in_order", False))
+
+
 def row_layout(name: str) -> Literal["cls", "sentences", "plain"]:
     """How texts become rows for this model: see `data.text.layout`."""
     if getattr(lookup.find(__name__, name), "reads_sentences", False):

@@ -33,14 +33,14 @@ class Solved:
 class BitsPipeline(Loaded):
     usage = 'regard explain FOLDER "10110101 00101101 11100010"'
 
+    @classmethod
+    def usage_of(cls, extra: Mapping[str, Any]) -> str:
+        return f'regard explain FOLDER "{_kind(extra).text}"'
+
     @property
     def kind(self) -> BitTask:
         """The task that the model was trained on, as its folder says."""
-        extra = self.stored.extra
-        name, bits = extra.get("kind"), extra.get("bits")
-        if not isinstance(name, str) or not isinstance(bits, int) or not 0 < bits <= 256:
-            raise ConfigError("the folder does not say which task on bits this is", got=f"{name!r}, {bits!r}"[:80])
-        return make_bit_task(name, bits)
+        return _kind(self.stored.extra)
 
     @verb("a model for sequences of bits", command=False)
     def solve(self, texts: Sequence[str], *, rows: int = 32) -> list[Solved]:
@@ -84,6 +84,13 @@ def bit_score(output: Any, goal: Mapping[str, Tensor]) -> Tensor:
     """log p of the right bits, summed over the steps that are asked [B]."""
     losses = F.binary_cross_entropy_with_logits(output.logits.float(), goal["targets"], reduction="none")
     return -(losses.sum(-1) * goal["asked"]).sum(1)
+
+
+def _kind(extra: Mapping[str, Any]) -> BitTask:
+    name, bits = extra.get("kind"), extra.get("bits")
+    if not isinstance(name, str) or not isinstance(bits, int) or not 0 < bits <= 256:
+        raise ConfigError("the folder does not say which task on bits this is", got=f"{name!r}, {bits!r}"[:80])
+    return make_bit_task(name, bits)
 
 
 def _words(bits: Tensor) -> str:

@@ -17,6 +17,7 @@ from regard.core.articles import with_article
 from regard.core.errors import ConfigError, DataError, UnknownName
 from regard.core.paths import expand_path
 from regard.data.text import Tokenizer
+from regard.layers.characters import CharacterWords
 from regard.layers.embedding import TokenEmbedding
 from regard.store import load_model
 
@@ -36,7 +37,7 @@ def use_embeddings(
 
     One path is for the table of the inputs. A mapping names tables: {source_embedding: PATH, target_embedding: PATH}.
     """
-    tables = {name: part for name, part in model.named_modules() if isinstance(part, TokenEmbedding | nn.Embedding)}
+    tables = _tables_of_tokens(model)
     if not tables or source is None:
         raise ConfigError("this model has no table of word embeddings", remedy="Leave model.embeddings out.")
     paths = {next(iter(tables)): wanted} if isinstance(wanted, str) else dict(wanted)
@@ -49,7 +50,14 @@ def use_embeddings(
     return lines
 
 
-def _fill(table: TokenEmbedding | nn.Embedding, name: str, tokenizer: Tokenizer, path: Path) -> str:
+def _tables_of_tokens(model: nn.Module) -> dict[str, TokenEmbedding]:
+    """The tables with a row for each token; a table of characters is none."""
+    spelt = {part.embedding for part in model.modules() if isinstance(part, CharacterWords)}
+    tables = {name: part for name, part in model.named_modules() if isinstance(part, TokenEmbedding)}
+    return {name: table for name, table in tables.items() if table not in spelt}
+
+
+def _fill(table: TokenEmbedding, name: str, tokenizer: Tokenizer, path: Path) -> str:
     words, vectors = word_vectors(path)
     if vectors.shape[1] != table.weight.shape[1]:
         raise ConfigError(
@@ -72,6 +80,8 @@ def _fill(table: TokenEmbedding | nn.Embedding, name: str, tokenizer: Tokenizer,
 
 def word_vectors(path: Path) -> tuple[list[str], Tensor]:
     """The words of a model of word vectors and their vectors [N,D]; special tokens are left out."""
+    if not path.exists():
+        raise DataError(f"model.embeddings: {path} does not exist", remedy="Give a file or a folder of word vectors.")
     stored = load_model(path)
     tokenizer = stored.source_tokenizer
     if stored.task != "word_vectors" or tokenizer is None:

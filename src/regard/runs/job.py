@@ -6,11 +6,11 @@ and then calls `prepare`. The result holds a configuration, batches, and functio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from pydantic import create_model
 from torch import nn
@@ -21,13 +21,13 @@ from regard.core.contracts import Fitted, Primed
 from regard.core.directions import Direction
 from regard.core.errors import ConfigError, DataError
 from regard.core.measured import Measured
-from regard.core.paths import here
+from regard.core.paths import expand_path, here
 from regard.core.weights import brief
 from regard.data.text import NoText, Tokenizer, make_tokenizer
 from regard.data.text.spelling import SpellingTokenizer
 from regard.evaluation.evaluators import directions_of, evaluators_for, make_evaluator
 from regard.evaluation.held_out import HeldOut
-from regard.models import config_of, reads_characters
+from regard.models import config_of, reads_characters, reads_in_order
 from regard.pipelines import card, make_pipeline
 from regard.runs.embeddings import use_embeddings
 from regard.runs.recipe import Recipe
@@ -109,9 +109,7 @@ class Job:
             setup.model_name,
             config,
             self.task,
-            lambda model: (
-                setup.experience(model) or setup.batches(train, shuffle=not getattr(model, "reads_in_order", False))
-            ),
+            lambda model: setup.experience(model) or setup.batches(train, shuffle=not reads_in_order(setup.model_name)),
             None if not setup.validates else lambda model: self._validate(model, held_out, stored, show),
             lambda model: self._check_held_out(model, held_out, stored),
             self.directions[self.recipe.training.metric],
@@ -162,6 +160,12 @@ class Job:
                 "model.start already sets the name and the size of the model",
                 got=f"model.start {wanted.start} ({self.start.name}), name {wanted.name}, size {wanted.size}",
                 remedy="Leave model.name and model.size out.",
+            )
+        if (head := self.setup.fixed_options().get("head")) is not None and head not in _heads(self.setup.model_name):
+            able = [name for name in lookup.names(MODELS) if head in _heads(name)]
+            raise ConfigError(
+                f"the model {self.setup.model_name} cannot be trained for {self.recipe.task.replace('_', ' ')}",
+                expected=f"model.name to be {' or '.join(able)}",
             )
         # Fields that only the data determines, such as the size of a vocabulary, may still be missing.
         missing = {name: (Any, None) for name, field in model.Config.model_fields.items() if field.is_required()}
@@ -223,6 +227,12 @@ class Job:
         first = next(iter(made.values()))
         return made.get("source", first), made.get("target", first)
 
+    def _training_files(self) -> list[Path]:
+        """Those files of the data that its section `train` names."""
+        named = set(_texts_in(self.setup.data.model_dump().get("train")))
+        every = self.setup.files()
+        return [path for path in every if path in {expand_path(text) for text in named}] or every
+
     def _model_words(self) -> list[str]:
         """The words that the model must know whether the texts hold them or not, such as those of a lexicon."""
         known = getattr(lookup.find(MODELS, self.setup.model_name), "needed_words", None)
@@ -239,8 +249,25 @@ class Job:
         try:
             return make_tokenizer(wanted.kind, texts, **options)
         except NoText as error:
-            names = brief([str(path) for path in self.setup.files()])
-            raise DataError(f"{names}: {error.what}", remedy=error.remedy) from None
+            names = brief([str(path) for path in self._training_files()])
+            least = wanted.min_count or 1
+            often = f" in which a word comes {least} times (min_count)" if least > 1 else ""
+            raise DataError(f"{names}: {error.what}", remedy=f"Check that they hold text{often}.") from None
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """The texts in plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (Mapping, list, tuple)):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts_in(part)
+
+
+def _heads(model: str) -> tuple[str, ...]:
+    """The heads that a model can have."""
+    field = lookup.find(MODELS, model).Config.model_fields.get("head")
+    return () if field is None else get_args(field.annotation)
 
 
 def _short(text: str, most: int = 200) -> str:

@@ -21,6 +21,7 @@ from regard.core import manifest, weights
 from regard.core.contracts import Fitted, FittedInEpochs
 from regard.core.directions import better
 from regard.core.errors import ConfigError, DataError, WeightsError
+from regard.core.lines import malformed, malformed_note
 from regard.core.paths import expand_path, relative_to
 from regard.models import make_model
 from regard.runs.embeddings import embedding_paths
@@ -78,7 +79,10 @@ class Run:
             self._say("data.tokenizer is not used: the model to start from has its own")
         if not self.world.first:
             self.world.wait()
-        prepared = job.prepare(self.out / "data", self._say, None if self.quiet else _show)
+        with malformed() as replaced:
+            prepared = job.prepare(self.out / "data", self._say, None if self.quiet else _show)
+        for path, count in replaced.items():
+            self._say(malformed_note(path, count))
         if self.world.first:
             self.world.wait()
         torch.manual_seed(self.recipe.training.seed)

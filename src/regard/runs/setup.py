@@ -192,9 +192,13 @@ class ClsSetup(Setup):
 
     def check_special_tokens(self, tokenizer: Tokenizer) -> None:
         """Refuse a vocabulary without the special tokens that rows need."""
-        if reads_cls(self.model_name):
-            for name in ("cls", "sep"):
-                tokenizer.specials.need(name)
+        if reads_cls(self.model_name) and None in (tokenizer.specials.cls, tokenizer.specials.sep):
+            began, kind = self.recipe.model.start, self.tokenizer_config("source").kind
+            raise ConfigError(
+                f"the model {self.model_name} reads [CLS] and [SEP], which the tokenizer does not have",
+                got=f"the tokenizer of {began}" if began else f"data.tokenizer.kind {kind}",
+                remedy="Start from another model." if began else "Set data.tokenizer.kind to wordpiece.",
+            )
 
     def batches(self, examples: Any, *, shuffle: bool) -> TrainingData:
         """Batches of rows of similar length, within the recipe's limit of tokens and the data's limit of rows."""

@@ -14,6 +14,8 @@ from regard.store.formats.hf import supported
 from regard.store.formats.regard import FILES as OWN_FILES
 from regard.store.stored_model import StoredModel
 
+_PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
+
 __all__ = ["StoredModel", "load_model", "save_model", "unsaid", "writable_formats"]
 
 
@@ -65,11 +67,15 @@ def _refusal(path: Path, config: dict[str, Any] | None) -> RegardError:
             f"{path} is not a model",
             got="a file",
             expected="a model folder, a llama2.c checkpoint, an ARPA file, or word vectors (word2vec, GloVe)",
-            remedy="Give its folder. Weights as a pickle (.bin, .pt) can run code and are not opened.",
+            remedy="Weights as a pickle can run code and are not opened: give a folder with safetensors."
+            if path.suffix in _PICKLES
+            else "Check the path.",
         )
     if not path.is_dir():
         return DataError(
-            f"{path} is not a model folder", got="no such folder", remedy="Train one: regard train RECIPE.yaml"
+            f"{path} is not a model folder",
+            got="no such file" if path.suffix else "no such folder",
+            remedy="Check the path, or train a model: regard train RECIPE.yaml.",
         )
     if config is None:
         begun = (path / "checkpoints").is_dir()

@@ -57,8 +57,9 @@ def note(progress: Progress, items: int, flops: float | None) -> None:
 
 
 def total(progress: Progress) -> float | None:
-    """The FLOPs of all updates so far; None if an earlier version ran a part of the run without counting."""
-    if progress.step == 0 or not progress.counted_items or progress.uncounted:
+    """The FLOPs of all updates so far; None if an earlier version ran a part of the run without counting, or if there
+    was nothing to count: sums of embeddings are no products."""
+    if progress.step == 0 or not progress.counted_items or not progress.counted_flops or progress.uncounted:
         return None
     return progress.counted_flops * (progress.items / progress.counted_items)
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.core.errors import DataError
-from regard.core.lines import open_lines, read_lines
+from regard.core.lines import malformed, malformed_note, open_lines, read_lines
 from regard.data.parallel import Report
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {"txt": bytes, "gz": gzip.compress, "xz": lzma.compress}
@@ -53,6 +53,17 @@ def test_malformed_lines_keep_their_place_and_are_counted(tmp_path: Path) -> Non
     assert list(read_lines(path, report.count_malformed)) == ["good", "b\ufffdd", "\ufffd(", "good 😀", "\ufffd" * 3]
     assert report == Report(malformed=3)
     assert "3 lines were not UTF-8" in report.summary()
+
+
+def test_malformed_lines_are_collected_by_file(tmp_path: Path) -> None:
+    path = written(tmp_path, b"good\nb\xffd\n\xc3\x28\n")
+    with malformed() as counts:
+        list(read_lines(path))
+        next(iter(read_lines(path)))  # a second reading, and one that is not finished
+        list(read_lines(written(tmp_path, b"good\n", "gz")))
+    assert counts == {str(path): 2}
+    assert malformed_note("a", 2) == "note: a: 2 lines are not UTF-8; invalid bytes became U+FFFD"
+    assert malformed_note("a", 1).startswith("note: a: 1 line is not UTF-8")
 
 
 def test_utf_16_is_named(tmp_path: Path) -> None:

@@ -140,6 +140,34 @@ def test_evaluate_refuses_options_that_it_would_ignore(words, named, tmp_path, c
     assert said.count("\n") == 1
 
 
+def test_a_model_without_the_head_of_a_task_is_named(tmp_path):
+    (tmp_path / "pairs.tsv").write_text("a\tb\t1\nb\ta\t0\n" * 4)
+    made = {"task": "sentence_similarity", "model": {"name": "encoder"}, "training": {"max_steps": 1},
+            "data": {"train": {"file": str(tmp_path / "pairs.tsv"), "text": 0, "other": 1, "label": 2}}}  # fmt: skip
+    line = "the model encoder cannot be trained for sentence similarity: expected model.name to be bert"
+    with pytest.raises(ConfigError, match=line):
+        regard.train(made, tmp_path / "run", quiet=True)
+
+
+def test_a_tokenizer_without_cls_is_named_with_the_key_to_change(tmp_path):
+    (tmp_path / "rows.tsv").write_text("a b\tx\nb c\ty\n" * 4)
+    data = {"train": {"file": str(tmp_path / "rows.tsv")}, "tokenizer": {"kind": "space"}}
+    made = {"task": "classification", "model": {"name": "encoder"}, "training": {"max_steps": 1}, "data": data}
+    with pytest.raises(ConfigError, match=r"got data\.tokenizer\.kind space\. Set data\.tokenizer\.kind to wordpiece"):
+        regard.train(made, tmp_path / "run", quiet=True)
+
+
+def test_only_the_training_text_is_blamed_for_an_empty_vocabulary(tmp_path):
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "held.txt").write_text("a b c\n")
+    data = {"train": str(tmp_path / "empty.txt"), "validation": str(tmp_path / "held.txt"),
+            "tokenizer": {"kind": "space", "min_count": 3}}  # fmt: skip
+    made = {"task": "language_model", "model": {"name": "ngram"}, "training": {"max_epochs": 1}, "data": data}
+    with pytest.raises(DataError, match=r"empty\.txt: no text to learn.*a word comes 3 times") as caught:
+        regard.train(made, tmp_path / "run", quiet=True)
+    assert "held.txt" not in str(caught.value)
+
+
 def test_a_captioner_is_not_trained_from_scratch_under_an_encoder_that_is_not():
     data = {"images": "x", "captions": "y", "split": "train"}
     recipe = {"task": "captioning", "data": {"train": data}, "model": {"start": "z", "start_weights": False},

@@ -86,7 +86,7 @@ def test_orders_without_n_grams_back_off_to_words(tmp_path, announced):
 
 
 BAD = {
-    "-0.5 a -0.2": ("-0.5 a", "lacks back-off weights: got none for 'a' and 0 other 1-grams"),
+    "-0.5 a -0.2": ("-0.5 a", "lacks back-off weights: got none for 'a', expected a weight"),
     "ngram 2=2": ("ngram 2=3", "wrong count of 2-grams: got 2 of them, expected 3"),
     "ngram 1=5\n": ("ngram 1=99999999999\n", "announces more n-grams than it can hold"),
     "ngram 1=5": ("ngram 1=4", "wrong count of 1-grams: got 5 of them, expected 4"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
@@ -29,7 +30,7 @@ class Steps(NamedTuple):
 
 class BitTask(ABC):
     example: ClassVar[str]
-    """A text with vectors of four bits, for error messages."""
+    """A text with vectors of four bits."""
     shortest: ClassVar[int] = 1
 
     def __init__(self, bits: int) -> None:
@@ -66,11 +67,16 @@ class BitTask(ABC):
             raise self.wrong(f"{len(words)} vectors")
         return np.array([[float(bit) for bit in word] for word in words], dtype=np.float32)
 
+    @property
+    def text(self) -> str:
+        """`example` with vectors of as many bits as the model's."""
+        return re.sub("[01]{4}", lambda word: (word[0] * self.bits)[: self.bits], self.example)
+
     def wrong(self, got: str) -> UsageError:
         return UsageError(
             "this text is not a sequence of bits for the model",
             got=got,
-            expected=f"vectors of {self.bits} bits; with four bits: {self.example}",
+            expected=f"vectors of {self.bits} bits, such as {self.text}",
         )
 
     def laid_out(self, read: list[tuple[Bits | None, float, float]], answers: Bits) -> Steps:

@@ -68,7 +68,7 @@ def fit(tokenizer: Tokenizer, trainer: Any, lines: Iterable[str]) -> Tokenizer:
     with guarded("the tokenizer cannot learn from this text", "Give an iterable of str, each a line of valid Unicode."):
         tokenizer.train_from_iterator(iter(lines), trainer)
     if tokenizer.get_vocab_size() <= len(SPECIALS):
-        raise NoText("no text to learn a vocabulary from", remedy="Check that the files hold text; check min_count.")
+        raise NoText("no text to learn a vocabulary from", remedy="Check that there is text; check min_count.")
     return tokenizer
 
 

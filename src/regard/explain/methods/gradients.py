@@ -54,7 +54,8 @@ def compare(
             )
         chosen = pick(trace, last, None if layer else stack)
         if len(labels_of(trace, chosen, row)) < 3:
-            raise UsageError("gradient flow needs a longer text", got="fewer than 3 tokens")
+            remedy = "Give a longer text, or use another --method."
+            raise UsageError("gradient flow needs a longer text", got="fewer than 3 tokens", remedy=remedy)
         norms = attributed(trace, chosen, row=row, probes=probes, seed=seed).norms
         data[name] = {"model": trace.model, "layer": chosen, **by_distance(norms)}
     series = {

@@ -17,11 +17,13 @@ from regard.data.running_text import Documents, RunningText, TokenText, encode_t
 from regard.data.streams import Streams
 from regard.data.windows import Windows
 from regard.evaluation.evaluators import Evaluator, make_evaluator
+from regard.models import reads_in_order
 from regard.runs.jobs._files import Texts, paths, rows_per_batch, sources
 from regard.runs.setup import NeededLength, Say, Setup, TokenizerConfig
 from regard.tasks.language_model import LanguageModel
 
 _HELD_OUT = 1024
+_COUNTED = 1 << 20
 
 
 class LanguageModelData(Config):
@@ -94,6 +96,8 @@ class LanguageModelJob(Setup):
             if shuffle:
                 self._check_streams(len(examples.tokens), streams)
             return Streams(examples.tokens, context=context, streams=streams)
+        if reads_in_order(self.model_name):
+            context = max(context, _COUNTED)  # each window begins like a sentence, so there should be few
         rows = rows_per_batch(training, context)
         return Windows(examples.tokens, context=context, rows=rows, seed=training.seed, shuffle=shuffle)
 

@@ -75,7 +75,8 @@ class WordVectorsJob(Setup):
         place = folder / "train"
         if not arrays.holds(place, running_text.KIND):
             made = encode_text(self._text, self.tokenizer, place, ends=self.data.documents != "none")
-            say(f"{place.name}: {len(made.tokens):,} words, {self.tokenizer.vocab_size:,} different ones are kept")
+            kept = len(self.tokenizer.whole_words())
+            say(f"{place.name}: {len(made.tokens):,} words, {kept:,} different ones are kept")
         return TokenText.open(place), None
 
     def batches(self, examples: TokenText, *, shuffle: bool) -> Passages:

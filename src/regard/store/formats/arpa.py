@@ -159,10 +159,12 @@ class _Reader:
                 key = int(level.keys[number])
                 words.insert(0, key % self.vocab)
                 number = key // self.vocab
+            others = f" and {len(missing) - 1:,} other {order}-grams" if len(missing) > 1 else ""
             raise DataError(
                 f"{self.path} lacks back-off weights",
-                got=f"none for {self._spelt(words)} and {len(missing) - 1:,} other {order}-grams",
+                got=f"none for {self._spelt(words)}{others}",
                 expected="a weight for every n-gram that begins a longer one",
+                remedy="Write the file again with the program that made it.",
             )
 
     def _spelt(self, ids: Sequence[int] | Ints) -> str:
