@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.cli._inputs import check_support, is_image, tell_cut
+from regard.cli._progress import Progress
 from regard.cli._terminal import shown_json
 from regard.core.errors import UsageError
 
@@ -97,7 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
         api.trace(model, texts, target, value_path=True).save(out)
         print(out)
         return 0
-    result = api.explain(model, texts, target, method=arguments.method, **options)
+    with Progress(f"explaining by {arguments.method}", unit="") as progress, progress.working():
+        result = api.explain(model, texts, target, method=arguments.method, **options)
     tell_cut(model)
     if out is not None:
         result.save(out)

@@ -45,7 +45,16 @@ def suited(trace: Trace) -> str:
     if "decoder.orders" in trace.hidden:
         return "Use --method orders."
     nested = ["document"] if any(site.rows is not None for site in trace.sites.values()) else []
-    return f"Use --method {' or '.join([*nested, *(['maps'] if trace.sites else ['words', 'attribute'])])}."
+    return f"Use --method {' or '.join([*nested, *(['maps'] if trace.sites else _without_attention(trace))])}."
+
+
+def _without_attention(trace: Trace) -> list[str]:
+    """Methods that explain a model without attention. Images have many states of many numbers, which takes minutes;
+    the gradient of their answer takes seconds."""
+    headless = trace.subject is not None and trace.subject.score is None
+    if headless:
+        return ["attribute"]
+    return ["attribute --how gradient"] if trace.grids else ["words", "attribute"]
 
 
 def looked(trace: Trace, sites: str, row: int) -> list[Look]:
