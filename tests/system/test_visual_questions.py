@@ -165,6 +165,25 @@ def test_bad_input_is_refused_in_one_line(place, trained, capsys):
         trained.explain([image, image], ["is it red?"], method="photo")
 
 
+def test_a_bad_line_is_named_and_those_before_it_are_answered(place, trained, capsys):
+    image, file = str(place / "1.png"), place / "asked.txt"
+    good = f"is it red?\t{image}\n"
+    cases = [
+        (f"is it red?\t{place / 'none.png'}\n", "regard: line 3: "),
+        (f"какого это цвета?\t{image}\n", "line 3: the question has no word that this model knows: got 'какого"),
+        (f"\t{image}\n", "line 3: the question is empty: expected at least one word. Write one, or leave it out."),
+    ]
+    for bad, said in cases:
+        file.write_text(good * 2 + bad + good)
+        assert main(["answer", str(place / "out"), "--file", str(file)]) == 1
+        printed = capsys.readouterr()
+        assert [line.split("\t")[0] for line in printed.out.splitlines()] == ["no", "no"]
+        assert said in printed.err
+        assert printed.err.count("\n") == 1
+    assert main(["answer", str(place / "out"), image, "какого это цвета?"]) == 1
+    assert capsys.readouterr().err.endswith("Ask in words of the questions that it was trained on.\n")
+
+
 def test_an_encoder_to_start_from_stays_as_it_is_if_frozen(place):
     torch.manual_seed(0)
     config = config_of("resnet", {"image_size": 16, "widths": (8,), "blocks": 1, "n_labels": 4})
