@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -43,7 +44,11 @@ def expand_path(text: str) -> Path:
     folders of `relative_to`."""
     path = os.path.expandvars(os.path.expanduser(text))
     if "$" in path:
-        raise DataError(f"{text} uses a variable that is not set", remedy="Set it: export REGARD_DATA=/path/to/data")
+        named = re.search(r"\$(?:(\w+)|\{([^}]+)\})", path)
+        if named is None:
+            raise DataError(f"{text} has a $ that names no variable", remedy="Give a path such as $REGARD_DATA/train.txt.")
+        name = named[1] or named[2]
+        raise DataError(f"{text}: the variable {name} is not set", remedy=f"Set it: export {name}=/path/to/folder")
     if os.path.isabs(path) or os.path.exists(path):
         return Path(path)
     return next((folder / path for folder in _bases.get() if (folder / path).exists()), Path(path))
