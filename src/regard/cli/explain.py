@@ -15,7 +15,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from regard.cli._inputs import check_support, is_image, tell_cut
+from regard.cli._inputs import check_support, is_image, tell_cut, tell_passed_over
 from regard.cli._progress import Progress
 from regard.cli._terminal import shown_json
 from regard.core.errors import UsageError
@@ -101,6 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     with Progress(f"explaining by {arguments.method}", unit="") as progress, progress.working():
         result = api.explain(model, texts, target, method=arguments.method, **options)
     tell_cut(model)
+    tell_passed_over(model)
     if out is not None:
         result.save(out)
         print(out)

@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 from regard.core.errors import DataError
 
 _READ = (".json", ".safetensors", ".txt", ".model", ".spm", ".bin")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 _FOLDERS = ("1_Pooling",)
 Item = TypeVar("Item")
 _bases: ContextVar[tuple[Path, ...]] = ContextVar("bases", default=())
