@@ -144,7 +144,7 @@ def test_bad_input_is_refused_in_one_line(place, trained, capsys):
     image, folder = str(place / "1.png"), str(place / "out")
     cases = [
         ([str(place / "no.png"), "is it red?"], r"no.png is not an image"),
-        ([str(place / "none.png"), "is it red?"], "none.png cannot be read as an image"),
+        ([str(place / "none.png"), "is it red?"], "none.png does not exist"),
         ([image, "какого это цвета?"], "the question has no word that this model knows: got 'какого это цвета?'"),
         ([image, "  "], "the question is empty"),
         ([image, "is it red?", ""], "question 2 is empty"),
