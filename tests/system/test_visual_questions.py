@@ -90,6 +90,10 @@ def test_explained_with_its_exemplars_beside_it(place, trained, capsys):
     result = trained.explain(image, "is it red?", method="photo")
     assert len(result.data["maps"]) == 2
     assert len(result.data["beside"]) == 2
+    assert "The sharpest look is 'look " in result.statements[1]
+    assert result.panels[-1].columns[0] == "look"
+    assert result.panels[-1].name == "The cell with the largest weight, by look"
+    assert "first picture" not in result.panels[0].note, "the terminal shows only the copies"
 
 
 def test_resuming_and_the_same_seed_change_no_bit(place, trained):
