@@ -136,6 +136,14 @@ def test_an_empty_line_stays_empty(beginner, tmp_path):
     assert (tmp_path / "tree.svg").read_text().count('class="word"') == 2
 
 
+def test_errors_and_explanations_speak_of_parses(beginner):
+    said = one_line(run("parse", beginner, "--max-source", "3", text="the cat sees the dog .\n"), 1)
+    assert "line 1 is too long to parse: got " in said
+    shown = run("explain", beginner, "the cat sees the dog .").stdout
+    assert "• The parse: (S" in shown
+    assert "translation" not in shown
+
+
 def test_bad_input_is_one_line(beginner, tmp_path):
     assert "drawn as .svg" in one_line(run("parse", beginner, "--out", "tree.gif", text="a\n"), 2)
     assert "no sentence to draw" in one_line(run("parse", beginner, "--out", tmp_path / "none.svg"), 2)

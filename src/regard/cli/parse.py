@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
     parser.add_argument("--tree", action="store_true", help="draw the trees")
     parser.add_argument("--out", metavar="FILE.svg", help="write a picture of the first tree instead")
-    add_search(parser, nbest=False)
+    add_search(parser, nbest=False, output="tree", source="sentence", parts="words of the sentence")
     add_engine(parser)
 
 

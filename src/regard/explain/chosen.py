@@ -110,7 +110,8 @@ def answered(trace: Trace, row: int = 0) -> list[str]:
 def _answer(trace: Trace, row: int) -> list[str]:
     given: dict[str, Any] = trace.output
     if "translations" in given:
-        return [f"{'The translation' if given.get('decoded') else 'The target'}: {given['translations'][row]}"]
+        own = {"parsing": "The parse", "summarisation": "The summary"}.get(trace.task, "The translation")
+        return [f"{own if given.get('decoded') else 'The target'}: {given['translations'][row]}"]
     if "captions" in given:
         return [f"{'The caption' if given.get('decoded') else 'The given caption'}: {given['captions'][row]}"]
     if "next" in given:

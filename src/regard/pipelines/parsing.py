@@ -20,6 +20,7 @@ class ParsingPipeline(TranslationPipeline):
     """Words are separated by spaces, as treebanks have them: "Cats sleep ." has three."""
 
     usage = 'echo "…" | regard parse FOLDER'
+    doing = "parse"
 
     @verb("a parser")
     def parse(self, sentences: Sequence[str], **options: Any) -> list[Tree | None]:
