@@ -144,6 +144,17 @@ def test_a_signal_is_drawn_as_numbers_and_not_as_a_picture(tmp_path, capsys):
     assert "got 0, expected 1 to 50,000,000 points" in capsys.readouterr().err
 
 
+def test_other_verbs_say_what_the_model_can_do(tmp_path, capsys):
+    out, picture = tmp_path / "out", tmp_path / "x.png"
+    regard.train(recipe(data={"sines": (2,), "size": 16}, steps=3), out, quiet=True)
+    Image.new("RGB", (4, 4)).save(picture)
+    capsys.readouterr()
+    for words in (["classify", out, picture], ["explain", out], ["explain", out, picture], ["embed", out, "x", "--json"]):
+        assert main([str(word) for word in words]) == 2
+        said = capsys.readouterr().err
+        assert "got a fourier for coordinates. Its command is draw." in said, words
+
+
 def test_a_picture_is_read_as_the_models_of_images_read_it(tmp_path):
     """What is transparent is white; of 16 bits the upper ones count."""
     Image.new("RGBA", (4, 4), (255, 0, 0, 0)).save(tmp_path / "clear.png")

@@ -227,6 +227,16 @@ def test_a_verb_that_the_model_has_not_says_what_it_has(gpt2, tmp_path, capsys):
     assert "Its commands are generate, explain." in said
 
 
+def test_a_model_that_cannot_be_in_an_ensemble_is_named(gpt2, tmp_path):
+    gpt2.save(tmp_path / "writer")
+    first = pipeline_of("translation").__new__(pipeline_of("translation"))
+    for names, named in (([], "a model"), ([str(tmp_path / "writer")], str(tmp_path / "writer"))):
+        with pytest.raises(UsageError, match="an ensemble needs translation models") as error:
+            pipeline_of("translation").join(first, gpt2, names=names)
+        assert error.value.got == f"{named} for language model"
+        assert error.value.remedy.startswith("Leave it out")
+
+
 def test_a_perplexity_needs_a_token_that_is_predicted(gpt2):
     with pytest.raises(DataError, match="too short for a perplexity: got 1 token, expected 2 or more"):
         gpt2.perplexity("t")

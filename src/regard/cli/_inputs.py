@@ -74,8 +74,9 @@ def is_image(text: str) -> bool:
 
 
 def check_kind(model: Any, texts: list[str]) -> None:
-    """Refuse an image that is given to a model of text, which would read the file's name."""
-    if "image" not in model.accepts and (images := [text for text in texts if is_image(text)]):
+    """Refuse an image that is given to a model of text, which would read the file's name. A model that reads neither
+    has not the verb, and its own error says what it has."""
+    if {"text", "pair"}.intersection(model.accepts) and (images := [text for text in texts if is_image(text)]):
         remedy = "Give a text, or a model of images."
         raise UsageError(f"{images[0]} is an image, and this model reads text", remedy=remedy)
 

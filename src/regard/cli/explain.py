@@ -117,7 +117,7 @@ def _check_kind(model: Any, texts: Any, target: Any) -> None:
     if "image" in model.accepts:
         if target is not None and "image + text" not in model.accepts:
             raise UsageError("an image has no target", got=target, remedy="Give one image; --file takes several.")
-    elif isinstance(texts, str) and len(texts) < 256 and Path(texts).suffix and Path(texts).is_file():
+    elif model.accepts and isinstance(texts, str) and len(texts) < 256 and Path(texts).suffix and Path(texts).is_file():
         image = is_image(texts)
         raise UsageError(
             f"{texts} is {'an image, and this model reads text' if image else 'a file, not a text'}",

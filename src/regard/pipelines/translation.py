@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +69,13 @@ class TranslationPipeline(Loaded):
         output: Output = self.model(input_ids, mask, decoder_input_ids)
         return output
 
-    def join(self, *partners: TranslationPipeline) -> None:
+    def join(self, *partners: TranslationPipeline, names: Sequence[str] = ()) -> None:
         """Translate together with these models from now on, by the mean of the probabilities (an ensemble).
 
         All must have the same vocabularies, like models that were trained with different seeds. Attention is still that
-        of this model alone."""
-        for partner in partners:
-            check_partner(self, partner)
+        of this model alone. `names` are the partners' folders, for errors."""
+        for partner, name in zip_longest(partners, names, fillvalue=""):
+            check_partner(self, partner, str(name))
         self._partners = partners
 
     def use_engine(self, engine: str) -> str | None:
