@@ -113,7 +113,9 @@ def _answer(trace: Trace, row: int) -> list[str]:
         own = {"parsing": "The parse", "summarisation": "The summary"}.get(trace.task, "The translation")
         return [f"{own if given.get('decoded') else 'The target'}: {given['translations'][row]}"]
     if "captions" in given:
-        return [f"{'The caption' if given.get('decoded') else 'The given caption'}: {given['captions'][row]}"]
+        unknown = ", ".join(map(repr, (given.get("unknown") or [[]] * (row + 1))[row]))
+        return [f"{'The caption' if given.get('decoded') else 'The given caption'}: {given['captions'][row]}",
+                *([f"The model does not know {unknown}: it reads <unk> there."] if unknown else [])]  # fmt: skip
     if "next" in given:
         return [f"The most likely next tokens: {_ranked(given['next'][row])}."]
     if "classes" in given:
