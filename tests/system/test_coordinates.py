@@ -149,7 +149,12 @@ def test_other_verbs_say_what_the_model_can_do(tmp_path, capsys):
     regard.train(recipe(data={"sines": (2,), "size": 16}, steps=3), out, quiet=True)
     Image.new("RGB", (4, 4)).save(picture)
     capsys.readouterr()
-    for words in (["classify", out, picture], ["explain", out], ["explain", out, picture], ["embed", out, "x", "--json"]):
+    for words in (
+        ["classify", out, picture],
+        ["explain", out],
+        ["explain", out, picture],
+        ["embed", out, "x", "--json"],
+    ):
         assert main([str(word) for word in words]) == 2
         said = capsys.readouterr().err
         assert "got a fourier for coordinates. Its command is draw." in said, words

@@ -47,7 +47,9 @@ def expand_path(text: str) -> Path:
     if "$" in path:
         named = re.search(r"\$(?:(\w+)|\{([^}]+)\})", path)
         if named is None:
-            raise DataError(f"{text} has a $ that names no variable", remedy="Give a path such as $REGARD_DATA/train.txt.")
+            raise DataError(
+                f"{text} has a $ that names no variable", remedy="Give a path such as $REGARD_DATA/train.txt."
+            )
         name = named[1] or named[2]
         raise DataError(f"{text}: the variable {name} is not set", remedy=f"Set it: export {name}=/path/to/folder")
     if os.path.isabs(path) or os.path.exists(path):
