@@ -55,8 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _answers(model: Any, questions: list[str], contexts: list[str], first: int | None) -> Iterator[Any]:
-    """The answers. If lines are refused, they are asked one by one: those before the bad one are answered, and the error
-    names the line."""
+    """The answers. If lines are refused, they are asked one by one: those before the bad one are answered, and the
+    error names the line."""
     try:
         yield from model.answer(questions, contexts)
     except RegardError:

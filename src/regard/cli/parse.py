@@ -1,8 +1,8 @@
 """Parse sentences: their constituents, as brackets or as a drawn tree.
 
 Sentences come from standard input, one per line, with spaces between words and punctuation: "Cats sleep ." Prints a
-line of brackets for each sentence; an empty line stays empty. --tree draws the trees, --out tree.svg writes a picture of
-the first.
+line of brackets for each sentence; an empty line stays empty. --tree draws the trees, --out tree.svg writes a picture
+of the first.
 """
 
 from __future__ import annotations

@@ -171,6 +171,7 @@ def _draw_curves(axes: Axes, panel: Curves) -> None:
 
 
 def _draw_table(axes: Axes, panel: Table) -> None:
+
     axes.set_axis_off()
     if not panel.columns:
         return
@@ -179,12 +180,7 @@ def _draw_table(axes: Axes, panel: Table) -> None:
     table = axes.table(
         cellText=texts,
         colWidths=_column_widths(texts),
-        bbox=[
-            0,
-            0,
-            1,
-            1,
-        ],  # a place such as "upper left" would be beside a margin, and the right edge beyond the figure
+        bbox=Bbox.unit(),  # "upper left" would add a margin, and the right edge would lie beyond the figure
         cellLoc="left",
         edges="horizontal",
     )

@@ -22,7 +22,6 @@ from regard.core.errors import ConfigError, UsageError
 from regard.data.chance import Dice, Ints
 from regard.data.environments._environment import Environment, Numbers, Worlds
 
-
 _EXAMPLE = "FrozenLake-v1"
 
 
