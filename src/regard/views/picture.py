@@ -171,6 +171,7 @@ def _draw_curves(axes: Axes, panel: Curves) -> None:
 
 
 def _draw_table(axes: Axes, panel: Table) -> None:
+    from matplotlib.transforms import Bbox
 
     axes.set_axis_off()
     if not panel.columns:
