@@ -13,6 +13,7 @@ from regard import explain as explaining
 from regard.core import lookup
 from regard.core.errors import RegardError, UsageError
 from regard.explain import explain, find_method
+from regard.explain.chosen import suited
 
 QUICK = {
     "attribute": {"probes": 2},
@@ -75,6 +76,18 @@ def test_every_model_is_covered():
     # Word vectors and coordinate networks read no text or image, so there is nothing to look into while they run.
     others = {*WORD_VECTORS, "fourier"}
     assert {name.split("-")[0] for name in MAKERS} == set(lookup.names("regard.models")) - others
+
+
+@pytest.mark.parametrize("name", NO_ATTENTION)
+def test_methods_that_are_recommended_for_a_model_without_attention_explain_it(name):
+    model, given, target = made(name)
+    recommended = suited(explaining.trace(model, given, target))
+    for words in recommended.removeprefix("Use --method ").removesuffix(".").split(" or "):
+        method, *options = words.replace("--", "").split()
+        quick = {} if options else QUICK.get(method, {})
+        explain(model, given, target, method=method, **quick, **dict(zip(options[::2], options[1::2], strict=True)))
+    if name in IMAGES:
+        assert recommended == "Use --method attribute --how gradient."
 
 
 def test_every_method_says_what_it_does():

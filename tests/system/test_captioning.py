@@ -198,6 +198,9 @@ def test_images_of_any_size_and_one_pixel_are_captioned(data, encoder):
     assert [best[0].tokens for best in parts] == [best[0].tokens for best in whole], "its number decides its sample"
     assert model.explain(pictures[0], "red", method="photo").panels
     assert model.subject(pictures[0], "A red собака .").texts == ["a red собака"], "with the words that are unknown"
+    told = "The model does not know 'собака': it reads <unk> there."
+    assert told in model.explain(pictures[0], "Red собака .", method="photo").statements
+    assert "know" not in " ".join(model.explain(pictures[0], "red", method="photo").statements)
 
 
 def test_forms_of_captions(tmp_path):

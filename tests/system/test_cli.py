@@ -54,6 +54,22 @@ def test_unknown_verb_is_one_line_with_a_suggestion():
     assert "Did you mean 'quickstart'?" in done.stderr
 
 
+def test_help_speaks_of_what_a_verb_reads_and_makes(capsys):
+    said = {}
+    for verb in ("translate", "caption", "parse", "summarise"):
+        with pytest.raises(SystemExit):
+            main([verb, "--help"])
+        said[verb] = " ".join(capsys.readouterr().out.split())
+    assert "number of translations per line" in said["translate"]
+    assert "number of captions per image" in said["caption"]
+    assert "parts of the image that got no attention" in said["caption"]
+    assert "tokens per sentence" in said["parse"]
+    assert "tokens per document" in said["summarise"]
+    for verb in ("caption", "parse", "summarise"):
+        assert "translation" not in said[verb]
+        assert ("--max-source" in said[verb]) == (verb != "caption")
+
+
 def test_debug_shows_the_traceback():
     done = run("--debug", "quikstart")
     assert "Traceback" in done.stderr

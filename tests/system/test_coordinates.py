@@ -85,6 +85,17 @@ def test_what_cannot_be_used_is_said_in_one_line(tmp_path):
     assert signals.picture(tmp_path / "dot.png", 4).values.shape == (4, 4, 3)
 
 
+def test_sines_that_the_points_cannot_hold_are_refused_or_told(tmp_path, capsys):
+    limit = "256 points cannot hold a sine of 128 turns: give sines below 128 turns, half of data.size"
+    with pytest.raises(ConfigError, match=limit) as error:
+        regard.train(recipe(data={"sines": (2, 128), "size": 256}), tmp_path / "out", quiet=True)
+    assert "\n" not in str(error.value)
+    regard.train(recipe(data={"sines": (2, 100), "size": 256}, steps=3), tmp_path / "fast")
+    assert "same for sines of 100 turns and for slower ones: they tell sines apart below 64" in capsys.readouterr().out
+    regard.train(recipe(data={"sines": (2, 63), "size": 256}, steps=3), tmp_path / "slow")
+    assert "slower ones" not in capsys.readouterr().out
+
+
 def test_points_and_their_parts():
     signal = signals.Signal(np.arange(16, dtype=np.float32).reshape(4, 4, 1))
     train, held_out = signal.rows(2, held_out=False), signal.rows(2, held_out=True)
@@ -131,6 +142,22 @@ def test_a_signal_is_drawn_as_numbers_and_not_as_a_picture(tmp_path, capsys):
     assert not (tmp_path / "x.png").exists()
     assert main(["draw", str(out), "--size", "0"]) == 2
     assert "got 0, expected 1 to 50,000,000 points" in capsys.readouterr().err
+
+
+def test_other_verbs_say_what_the_model_can_do(tmp_path, capsys):
+    out, picture = tmp_path / "out", tmp_path / "x.png"
+    regard.train(recipe(data={"sines": (2,), "size": 16}, steps=3), out, quiet=True)
+    Image.new("RGB", (4, 4)).save(picture)
+    capsys.readouterr()
+    for words in (
+        ["classify", out, picture],
+        ["explain", out],
+        ["explain", out, picture],
+        ["embed", out, "x", "--json"],
+    ):
+        assert main([str(word) for word in words]) == 2
+        said = capsys.readouterr().err
+        assert "got a fourier for coordinates. Its command is draw." in said, words
 
 
 def test_a_picture_is_read_as_the_models_of_images_read_it(tmp_path):

@@ -216,7 +216,7 @@ WRONG = {
     "no file": (["{t}", "--file", "{dir}/nothing.txt"], "cannot be read"),
     "a file for a text": (["{t}", "{dir}/lines.txt"], "--file"),
     "an image for a text": (["{t}", "{image}"], "this model reads text"),
-    "a text for an image": (["{v}", "a cat"], "cannot be read as an image"),
+    "a text for an image": (["{v}", "a cat"], "a cat does not exist: expected an image file"),
     "a text file for an image": (["{v}", "{dir}/lines.txt"], "is not an image"),
     "two images": (["{v}", "{image}", "{image}"], "--file takes several"),
     "too long": (["{g}", TEXT * 9], "longer than this model can read"),

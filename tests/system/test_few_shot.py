@@ -124,6 +124,26 @@ def test_bad_support_sets_and_images_get_one_line(trained, support, capsys):
     assert "at most 3 classes of 1 each" in said("--support", str(support), query)
 
 
+def test_files_that_are_no_images_are_no_examples(trained, support, capsys):
+    """Also where they would make a class larger than the model was trained for."""
+    query = str(support.parent / "query.png")
+    words = ["classify", str(trained), "--support", str(support), query]
+    assert main(words) == 0
+    alone = capsys.readouterr().out
+    (support / "x" / "Thumbs.db").write_bytes(b"thumbs")
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert said.out == alone
+    note = f"1 file of the support set is no image and was passed over: {support / 'x' / 'Thumbs.db'}"
+    assert said.err == f"regard: note: {note}\n"
+    (support / "y" / "notes.txt").write_text("read me")
+    assert main(["explain", str(trained), query, "--support", str(support)]) == 0
+    assert "2 files of the support set are no images and were passed over: " in capsys.readouterr().err
+    (support / "y" / "1.png").unlink()
+    assert main(words) == 1
+    assert "class 'y' of the support set has no images" in capsys.readouterr().err
+
+
 def test_support_is_for_few_shot_models(trained, support, monkeypatch):
     loaded = regard.load(trained)
     monkeypatch.setattr(type(loaded), "accepts", ("image",))

@@ -123,8 +123,28 @@ def test_brackets_are_aligned_to_words(beginner):
     assert run("explain", beginner, "the cat sees the dog .", "--out", beginner / "page.html").returncode == 0
 
 
+def test_an_empty_line_stays_empty(beginner, tmp_path):
+    """As translate and summarise keep it: a line of a long file must not end the work on all others."""
+    done = run("parse", beginner, text="the cat\n  \nthe dog\n")
+    assert done.returncode == 0, done.stderr
+    first, empty, last = done.stdout.splitlines()
+    assert (parse(first).words, empty, parse(last).words) == (["the", "cat"], "", ["the", "dog"])
+    model = regard.load(beginner)
+    assert model.parse(["", "the cat"])[0] is None
+    assert model.texts([""]) == [""]
+    run("parse", beginner, "--out", tmp_path / "tree.svg", text="\nthe cat\n")
+    assert (tmp_path / "tree.svg").read_text().count('class="word"') == 2
+
+
+def test_errors_and_explanations_speak_of_parses(beginner):
+    said = one_line(run("parse", beginner, "--max-source", "3", text="the cat sees the dog .\n"), 1)
+    assert "line 1 is too long to parse: got " in said
+    shown = run("explain", beginner, "the cat sees the dog .").stdout
+    assert "• The parse: (S" in shown
+    assert "translation" not in shown
+
+
 def test_bad_input_is_one_line(beginner, tmp_path):
-    assert "sentence 2 is empty" in one_line(run("parse", beginner, text="the cat\n\n"), 2)
     assert "drawn as .svg" in one_line(run("parse", beginner, "--out", "tree.gif", text="a\n"), 2)
     assert "no sentence to draw" in one_line(run("parse", beginner, "--out", tmp_path / "none.svg"), 2)
     assert not (tmp_path / "none.svg").exists()

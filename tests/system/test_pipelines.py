@@ -203,11 +203,38 @@ def test_images_of_every_kind(vit, tmp_path, capsys):
     assert "none.png" in fails(capsys, "classify", tmp_path / "m", tmp_path / "none.png")
 
 
+def test_images_are_embedded_as_texts_are(vit, bert, tmp_path, capsys):
+    vit.save(tmp_path / "m")
+    names = [tmp_path / name for name in ("red.png", "blue.png")]
+    for name in names:
+        Image.new("RGB", (9, 9), name.stem).save(name)
+    code, out, err = run(capsys, "embed", tmp_path / "m", *names, "--json")
+    assert code == 0, err
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["image"] for row in rows] == [str(name) for name in names]
+    np.testing.assert_allclose(np.linalg.norm([row["vector"] for row in rows], axis=1), 1, atol=1e-5)
+    counted = []
+    vit.embed(names, rows=1, on_progress=lambda *done: counted.append(done))
+    assert counted == [(1, 0), (1, 0)]
+    bert("sentence", "sentence_similarity").save(tmp_path / "text")
+    assert "red.png is an image" in fails(capsys, "embed", tmp_path / "text", names[0], "--json")
+
+
 def test_a_verb_that_the_model_has_not_says_what_it_has(gpt2, tmp_path, capsys):
     gpt2.save(tmp_path / "m")
     said = fails(capsys, "classify", tmp_path / "m", "text")
     assert "classify needs a model with a classifier: got a gpt2 for language model" in said
     assert "Its commands are generate, explain." in said
+
+
+def test_a_model_that_cannot_be_in_an_ensemble_is_named(gpt2, tmp_path):
+    gpt2.save(tmp_path / "writer")
+    first = pipeline_of("translation").__new__(pipeline_of("translation"))
+    for names, named in (([], "a model"), ([str(tmp_path / "writer")], str(tmp_path / "writer"))):
+        with pytest.raises(UsageError, match="an ensemble needs translation models") as error:
+            pipeline_of("translation").join(first, gpt2, names=names)
+        assert error.value.got == f"{named} for language model"
+        assert error.value.remedy.startswith("Leave it out")
 
 
 def test_a_perplexity_needs_a_token_that_is_predicted(gpt2):

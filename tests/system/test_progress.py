@@ -73,6 +73,16 @@ def test_embedding_and_writing(bert, gpt2, tmp_path):
     assert re.search(r"writing .*/1 lines, \d+ tokens", seen), "one long text moves on token by token"
 
 
+def test_a_long_explanation_shows_that_it_works(bert, tmp_path):
+    bert("classes", "classification").save(tmp_path / "m")
+    words = ["explain", tmp_path / "m", "the cat", "--method", "attribute", "--how", "integrated", "--steps", "400"]
+    code, printed, seen = with_errors_in_a_terminal(words, subprocess.DEVNULL)
+    assert code == 0
+    assert "Integrated gradients" in printed
+    assert re.search(r"explaining by attribute .*\d:\d\d:\d\d", seen)
+    assert "lines" not in seen
+
+
 def test_a_short_call_shows_nothing(trained, many):
     many.write_text("cat dog\n")
     ours, theirs = pty.openpty()

@@ -44,10 +44,18 @@ def test_a_missing_model_is_one_line(tmp_path):
     assert str(tmp_path / "ptb_lstm") in line
 
 
-def test_a_step_without_a_full_version_says_so():
+def test_a_step_without_a_full_version_says_so(tmp_path):
     done = run("story", "features", "--full")
     assert done.returncode == 0
     assert "no --full version" in done.stdout
+    done = run("story", "features", "--full", "--models", tmp_path)
+    assert "no --full version, so --models is not used" in " ".join(done.stdout.split())
+
+
+def test_models_without_full_are_refused(tmp_path):
+    said = one_line(run("story", "features", "--models", tmp_path, "--out", tmp_path / "out"), 2)
+    assert said.startswith("regard: --models is for --full")
+    assert not (tmp_path / "out").exists()
 
 
 def test_gradients_of_a_recipe(stage, tmp_path, monkeypatch):

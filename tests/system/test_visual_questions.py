@@ -90,6 +90,10 @@ def test_explained_with_its_exemplars_beside_it(place, trained, capsys):
     result = trained.explain(image, "is it red?", method="photo")
     assert len(result.data["maps"]) == 2
     assert len(result.data["beside"]) == 2
+    assert "The sharpest look is 'look " in result.statements[1]
+    assert result.panels[-1].columns[0] == "look"
+    assert result.panels[-1].name == "The cell with the largest weight, by look"
+    assert "first picture" not in result.panels[0].note, "the terminal shows only the copies"
 
 
 def test_resuming_and_the_same_seed_change_no_bit(place, trained):
@@ -144,7 +148,7 @@ def test_bad_input_is_refused_in_one_line(place, trained, capsys):
     image, folder = str(place / "1.png"), str(place / "out")
     cases = [
         ([str(place / "no.png"), "is it red?"], r"no.png is not an image"),
-        ([str(place / "none.png"), "is it red?"], "none.png cannot be read as an image"),
+        ([str(place / "none.png"), "is it red?"], "none.png does not exist"),
         ([image, "какого это цвета?"], "the question has no word that this model knows: got 'какого это цвета?'"),
         ([image, "  "], "the question is empty"),
         ([image, "is it red?", ""], "question 2 is empty"),
@@ -163,6 +167,25 @@ def test_bad_input_is_refused_in_one_line(place, trained, capsys):
         trained.answer(["is it?"], [])
     with pytest.raises(UsageError, match="each image needs a question"):
         trained.explain([image, image], ["is it red?"], method="photo")
+
+
+def test_a_bad_line_is_named_and_those_before_it_are_answered(place, trained, capsys):
+    image, file = str(place / "1.png"), place / "asked.txt"
+    good = f"is it red?\t{image}\n"
+    cases = [
+        (f"is it red?\t{place / 'none.png'}\n", "regard: line 3: "),
+        (f"какого это цвета?\t{image}\n", "line 3: the question has no word that this model knows: got 'какого"),
+        (f"\t{image}\n", "line 3: the question is empty: expected at least one word. Write one, or leave it out."),
+    ]
+    for bad, said in cases:
+        file.write_text(good * 2 + bad + good)
+        assert main(["answer", str(place / "out"), "--file", str(file)]) == 1
+        printed = capsys.readouterr()
+        assert [line.split("\t")[0] for line in printed.out.splitlines()] == ["no", "no"]
+        assert said in printed.err
+        assert printed.err.count("\n") == 1
+    assert main(["answer", str(place / "out"), image, "какого это цвета?"]) == 1
+    assert capsys.readouterr().err.endswith("Ask in words of the questions that it was trained on.\n")
 
 
 def test_an_encoder_to_start_from_stays_as_it_is_if_frozen(place):

@@ -28,7 +28,7 @@ def join_partners(model: Any, others: Sequence[str]) -> None:
 
     if not hasattr(model, "join"):
         raise UsageError("only translation models can form an ensemble", got=f"{1 + len(others)} models")
-    model.join(*map(opened, others))
+    model.join(*map(opened, others), names=others)
 
 
 def opened_with_engine(arguments: argparse.Namespace) -> Any:

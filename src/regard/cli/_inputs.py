@@ -11,8 +11,7 @@ from typing import Any
 
 from regard.cli._terminal import one_line
 from regard.core.errors import DataError, UsageError
-
-_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+from regard.core.paths import IMAGE_SUFFIXES
 
 
 def add_inputs(parser: argparse.ArgumentParser, *, what: str = "text", number: str = "*") -> None:
@@ -71,12 +70,13 @@ def columns(lines: list[str], count: int, what: str, numbers: Iterable[int] | No
 
 def is_image(text: str) -> bool:
     """Whether an argument is the name of an image that exists."""
-    return len(text) < 256 and Path(text).suffix.lower() in _IMAGES and Path(text).is_file()
+    return len(text) < 256 and Path(text).suffix.lower() in IMAGE_SUFFIXES and Path(text).is_file()
 
 
 def check_kind(model: Any, texts: list[str]) -> None:
-    """Refuse an image that is given to a model of text, which would read the file's name."""
-    if "image" not in model.accepts and (images := [text for text in texts if is_image(text)]):
+    """Refuse an image that is given to a model of text, which would read the file's name. A model that reads neither
+    has not the verb, and its own error says what it has."""
+    if {"text", "pair"}.intersection(model.accepts) and (images := [text for text in texts if is_image(text)]):
         remedy = "Give a text, or a model of images."
         raise UsageError(f"{images[0]} is an image, and this model reads text", remedy=remedy)
 
@@ -95,6 +95,15 @@ def opened(path: str) -> Any:
     for note in model.stored.notes:
         print(f"regard: note: {one_line(note)}", file=sys.stderr)
     return model
+
+
+def tell_passed_over(model: Any) -> None:
+    """Print on standard error which files of a support set are no images."""
+    if names := getattr(model, "passed_over", ()):
+        listed = ", ".join(one_line(name) for name in names[:3]) + (" …" if len(names) > 3 else "")
+        files = "1 file of the support set is no image and was" if len(names) == 1 else (
+            f"{len(names)} files of the support set are no images and were")  # fmt: skip
+        print(f"regard: note: {files} passed over: {listed}", file=sys.stderr)
 
 
 def tell_cut(model: Any) -> None:

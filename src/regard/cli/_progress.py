@@ -23,7 +23,7 @@ class Progress:
     """`with Progress("translating") as progress`, and `with progress.working()` around each part of the work.
 
     `total` counts the texts, if that can be known; it is called once, when there is something to show. `unit` names
-    what is counted, if not lines.
+    what is counted, if not lines; "" if nothing is counted.
     """
 
     def __init__(self, doing: str, total: Callable[[], int | None] = lambda: None, *, unit: str = "lines") -> None:
@@ -109,5 +109,5 @@ class Progress:
         if self._bar is not None:
             of = f"/{self._total:,}" if self._total else ""
             tokens = f", {self._tokens:,} tokens" if self._tokens else ""
-            count = f"{self._texts:,}{of} {self._unit}{tokens}"
+            count = f"{self._texts:,}{of} {self._unit}{tokens}" if self._unit else ""
             self._bar.update(self._bar.tasks[0].id, completed=self._texts, count=count)

@@ -11,12 +11,12 @@ _OPTIONS: dict[str, tuple[type, str]] = {
         float,
         "stop when this many times the beam size have ended; 1 is faster, the default searches until it is certain",
     ),
-    "nbest": (int, "number of translations per line"),
+    "nbest": (int, "number of {output}s per {source}"),
     "length_penalty": (float, "0: none, 1: usual"),
-    "coverage_penalty": (float, "penalise source words that got no attention"),
+    "coverage_penalty": (float, "penalise {parts} that got no attention"),
     "min_length": (int, "minimum number of tokens"),
     "max_length": (int, "maximum number of tokens"),
-    "max_source": (int, "maximum number of source tokens per line (1024); longer lines are refused"),
+    "max_source": (int, "maximum number of tokens per {source} (1024); a longer one is refused"),
     "no_repeat_ngram": (int, "never generate the same n tokens twice"),
     "repetition_penalty": (float, "above 1, earlier tokens become less probable"),
     "temperature": (float, "for --sample"),
@@ -27,12 +27,23 @@ _OPTIONS: dict[str, tuple[type, str]] = {
 }
 
 
-def add_search(parser: argparse.ArgumentParser, *, nbest: bool = True) -> None:
-    """Add the options; `nbest` is for verbs that show several outputs of an input."""
+def add_search(
+    parser: argparse.ArgumentParser,
+    *,
+    nbest: bool = True,
+    output: str = "translation",
+    source: str = "line",
+    parts: str = "source words",
+    max_source: bool = True,
+) -> None:
+    """Add the options; `nbest` is for verbs that show several outputs of an input, `max_source` for those that read
+    text. The other words say in the help what the verb makes of what."""
+    left_out = [name for name, given in (("nbest", nbest), ("max_source", max_source)) if not given]
     group = parser.add_argument_group("decoding (defaults are stored with the model)")
     for name, (kind, text) in _OPTIONS.items():
-        if nbest or name != "nbest":
-            group.add_argument("--" + name.replace("_", "-"), type=kind, help=text, metavar="N")
+        if name not in left_out:
+            said = text.format(output=output, source=source, parts=parts)
+            group.add_argument("--" + name.replace("_", "-"), type=kind, help=said, metavar="N")
     group.add_argument("--sample", action="store_true", default=None, help="sample instead of searching")
 
 

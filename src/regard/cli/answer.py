@@ -18,9 +18,10 @@ from typing import Any
 from regard.cli._engine import add_engine, opened_with_engine
 from regard.cli._inputs import batches, columns
 from regard.cli._terminal import shown, shown_json
-from regard.core.errors import UsageError
+from regard.core.errors import DataError, RegardError, UsageError
 
-_Pairs = Iterator[tuple[list[str], list[str]]]
+_Pairs = Iterator[tuple[list[str], list[str], int | None]]
+"""Questions, what each is about, and the number of the first one's line if they are lines."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     if (arguments.question is None) != (arguments.context is None):
         raise UsageError("--question and --context belong together", remedy="Give both, or lines with --file.")
     model: Any = opened_with_engine(arguments)
-    for questions, contexts in _pairs(arguments, "image" in getattr(model, "accepts", ())):
-        for question, answer in zip(questions, model.answer(questions, contexts), strict=True):
+    for questions, contexts, first in _pairs(arguments, "image" in getattr(model, "accepts", ())):
+        for question, answer in zip(questions, _answers(model, questions, contexts, first), strict=True):
             facts = {"question": question, "answer": answer.text, "score": answer.score}
             more = {name: getattr(answer, name) for name in ("start", "end", "scores") if hasattr(answer, name)}
             print(shown_json({**facts, **more}) if arguments.json else shown(f"{answer.text}\t{answer.score:.4f}"))
@@ -53,6 +54,27 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _answers(model: Any, questions: list[str], contexts: list[str], first: int | None) -> Iterator[Any]:
+    """The answers. If lines are refused, they are asked one by one: those before the bad one are answered, and the
+    error names the line."""
+    try:
+        yield from model.answer(questions, contexts)
+    except RegardError:
+        if first is None:
+            raise
+        for number, (question, context) in enumerate(zip(questions, contexts, strict=True), first):
+            try:
+                yield from model.answer([question], [context])
+            except RegardError as error:
+                raise _on_line(number, error) from None
+
+
+def _on_line(number: int, error: RegardError) -> RegardError:
+    found = DataError(f"line {number}: {error.what}", got=error.got, expected=error.expected, remedy=error.remedy)
+    found.exit_code = error.exit_code
+    return found
+
+
 def _pairs(arguments: argparse.Namespace, images: bool) -> _Pairs:
     """Questions and what each is about: texts, or the names of image files."""
     from regard import api
@@ -60,15 +82,15 @@ def _pairs(arguments: argparse.Namespace, images: bool) -> _Pairs:
     if arguments.about:
         _check_about(arguments, images)
         image, *questions = arguments.about
-        yield questions, [image] * len(questions)
+        yield questions, [image] * len(questions), None
     elif arguments.question is not None:
         context = arguments.context if images else "\n".join(api.read_text(arguments.context))
-        yield [arguments.question], [context]
+        yield [arguments.question], [context], None
     else:
         first, what = 1, "question and image" if images else "question and context"
         for lines in batches(arguments):
             pair = columns(lines, 2, what, range(first, first + len(lines)))
-            yield pair[0], pair[1]
+            yield pair[0], pair[1], first
             first += len(lines)
 
 

@@ -18,7 +18,7 @@ from regard.cli._terminal import shown, shown_json
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
     add_inputs(parser, what="image")
-    add_search(parser)
+    add_search(parser, output="caption", source="image", parts="parts of the image", max_source=False)
     add_engine(parser)
 
 

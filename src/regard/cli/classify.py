@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 from regard.cli._engine import add_engine, opened_with_engine
-from regard.cli._inputs import add_inputs, batches, check_kind, check_support, columns, tell_cut
+from regard.cli._inputs import add_inputs, batches, check_kind, check_support, columns, tell_cut, tell_passed_over
 from regard.cli._terminal import shown, shown_json
 
 
@@ -45,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         empty += [number for number in range(first, first + len(lines)) if number not in asked]
         first += len(lines)
     _tell_empty(empty)
+    tell_passed_over(model)
     tell_cut(model)
     return 0
 

@@ -15,7 +15,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from regard.cli._inputs import check_support, is_image, tell_cut
+from regard.cli._inputs import check_support, is_image, tell_cut, tell_passed_over
+from regard.cli._progress import Progress
 from regard.cli._terminal import shown_json
 from regard.core.errors import UsageError
 
@@ -97,8 +98,10 @@ def run(arguments: argparse.Namespace) -> int:
         api.trace(model, texts, target, value_path=True).save(out)
         print(out)
         return 0
-    result = api.explain(model, texts, target, method=arguments.method, **options)
+    with Progress(f"explaining by {arguments.method}", unit="") as progress, progress.working():
+        result = api.explain(model, texts, target, method=arguments.method, **options)
     tell_cut(model)
+    tell_passed_over(model)
     if out is not None:
         result.save(out)
         print(out)
@@ -114,7 +117,7 @@ def _check_kind(model: Any, texts: Any, target: Any) -> None:
     if "image" in model.accepts:
         if target is not None and "image + text" not in model.accepts:
             raise UsageError("an image has no target", got=target, remedy="Give one image; --file takes several.")
-    elif isinstance(texts, str) and len(texts) < 256 and Path(texts).suffix and Path(texts).is_file():
+    elif model.accepts and isinstance(texts, str) and len(texts) < 256 and Path(texts).suffix and Path(texts).is_file():
         image = is_image(texts)
         raise UsageError(
             f"{texts} is {'an image, and this model reads text' if image else 'a file, not a text'}",

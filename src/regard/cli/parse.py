@@ -1,7 +1,8 @@
 """Parse sentences: their constituents, as brackets or as a drawn tree.
 
 Sentences come from standard input, one per line, with spaces between words and punctuation: "Cats sleep ." Prints a
-line of brackets for each sentence; --tree draws the trees, --out tree.svg writes a picture of the first.
+line of brackets for each sentence; an empty line stays empty. --tree draws the trees, --out tree.svg writes a picture
+of the first.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
     parser.add_argument("--tree", action="store_true", help="draw the trees")
     parser.add_argument("--out", metavar="FILE.svg", help="write a picture of the first tree instead")
-    add_search(parser, nbest=False)
+    add_search(parser, nbest=False, output="tree", source="sentence", parts="words of the sentence")
     add_engine(parser)
 
 
@@ -40,11 +41,15 @@ def run(arguments: argparse.Namespace) -> int:
                 trees = model.parse(lines, first=number, on_progress=progress.on_progress, **options)
             number += len(lines)
             for tree in trees:
-                if arguments.out:
+                if tree is None:
+                    if not arguments.out:
+                        print()
+                elif arguments.out:
                     Path(arguments.out).write_text(api.tree_picture(tree), encoding="utf-8")
                     print(f"written to {arguments.out}")
                     return 0
-                print(shown("\n".join(api.tree_lines(tree)) if arguments.tree else str(tree)))
+                else:
+                    print(shown("\n".join(api.tree_lines(tree)) if arguments.tree else str(tree)))
             sys.stdout.flush()
     if arguments.out:
         raise UsageError("there is no sentence to draw", remedy="Give one on standard input.")

@@ -13,6 +13,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.core.errors import UsageError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -24,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pages", metavar="FOLDER", help="also write pages, figures and numbers there")
     parser.add_argument("--out", default="out/story", help="folder for the small models (default: out/story)")
     parser.add_argument("--full", action="store_true", help="measure the models of recipes, where a step can")
-    parser.add_argument("--models", metavar="FOLDER", default="out", help="where those are (default: out)")
+    parser.add_argument("--models", metavar="FOLDER", help="with --full: where those are (default: out)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,6 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     from regard import api
 
+    if arguments.models is not None and not arguments.full:
+        remedy = "Add --full, or leave --models out."
+        raise UsageError("--models is for --full: without it a step trains its own small models", remedy=remedy)
     console = Console(highlight=False)
     every = api.story_steps()
     if arguments.steps:
@@ -41,7 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = every if arguments.step is None else [api.story_step(arguments.step)]
     for name in chosen:
         if arguments.full and not hasattr(every[name], "full"):
-            console.print(f"{name}: this step has no --full version; its small models are the measurement.")
+            unused = ", so --models is not used" if arguments.models is not None else ""
+            console.print(f"{name}: this step has no --full version{unused}; its small models are the measurement.")
             continue
         _tell(name, every[name], arguments, console)
     return 0
@@ -57,7 +63,7 @@ def _tell(name: str, step: Any, arguments: argparse.Namespace, console: Console)
             name,
             Path(arguments.out),
             pages=Path(arguments.pages) if arguments.pages else None,
-            models=arguments.models if arguments.full else None,
+            models=(arguments.models or "out") if arguments.full else None,
             say=lambda text: status.update(f"training and measuring: {text}"),
         )
     for part in api.panels_for_terminal(told.result, console.width):

@@ -19,7 +19,7 @@ from regard.cli._terminal import shown, shown_json
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model folder")
     parser.add_argument("--json", action="store_true", help="write JSON lines with the documents")
-    add_search(parser, nbest=False)
+    add_search(parser, nbest=False, output="summary", source="document", parts="words of the document")
     add_engine(parser)
 
 

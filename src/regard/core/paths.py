@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -12,6 +13,7 @@ from typing import TypeVar, cast
 from regard.core.errors import DataError
 
 _READ = (".json", ".safetensors", ".txt", ".model", ".spm", ".bin")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 _FOLDERS = ("1_Pooling",)
 Item = TypeVar("Item")
 _bases: ContextVar[tuple[Path, ...]] = ContextVar("bases", default=())
@@ -43,7 +45,13 @@ def expand_path(text: str) -> Path:
     folders of `relative_to`."""
     path = os.path.expandvars(os.path.expanduser(text))
     if "$" in path:
-        raise DataError(f"{text} uses a variable that is not set", remedy="Set it: export REGARD_DATA=/path/to/data")
+        named = re.search(r"\$(?:(\w+)|\{([^}]+)\})", path)
+        if named is None:
+            raise DataError(
+                f"{text} has a $ that names no variable", remedy="Give a path such as $REGARD_DATA/train.txt."
+            )
+        name = named[1] or named[2]
+        raise DataError(f"{text}: the variable {name} is not set", remedy=f"Set it: export {name}=/path/to/folder")
     if os.path.isabs(path) or os.path.exists(path):
         return Path(path)
     return next((folder / path for folder in _bases.get() if (folder / path).exists()), Path(path))

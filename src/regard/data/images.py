@@ -77,7 +77,9 @@ def open_image(path: str | Path | IO[bytes]) -> Image.Image:
             with Image.open(path, formats=FORMATS) as image:
                 _check_size(image, str(name))
                 image.load()
-                return upright(image.copy() if image.mode != "P" else image.convert("RGBA"))
+                opened = upright(image.copy() if image.mode != "P" else image.convert("RGBA"))
+                opened.__dict__["filename"] = str(name)  # as Pillow's own images have it, for later errors
+                return opened
     except UnidentifiedImageError:
         expected = f"one of {', '.join(FORMATS)}"
         raise DataError(f"{name} is not an image", expected=expected, remedy="Give an image file.") from None
@@ -85,6 +87,12 @@ def open_image(path: str | Path | IO[bytes]) -> Image.Image:
         raise DataError(f"{name} is too large to open", got=str(error), remedy="Make it smaller first.") from None
     except DataError:
         raise
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataError(f"{name} does not exist", expected="an image file", remedy="Check the path.") from None
+    except IsADirectoryError:
+        raise DataError(f"{name} is a folder", expected="an image file", remedy="Check the path.") from None
+    except PermissionError:
+        raise DataError(f"{name} may not be read", remedy="Check its permissions, or give another path.") from None
     except MemoryError:
         raise DataError(f"{name} is too large to open", remedy="Make it smaller first.") from None
     except Exception as error:  # damaged files make Pillow raise anything: struct.error, KeyError, IndexError …
@@ -103,11 +111,12 @@ def upright(image: Image.Image) -> Image.Image:
 
 def prepared(image: Image.Image, size: int, channels: int, resizing: Resizing | None = None) -> Pixels:
     """Pixels [C,size,size]."""
+    name = _name(image)
     image = as_mode(image, "L" if channels == 1 else "RGB")
-    image = _resized(image, size, resizing or Resizing())
+    image = _resized(image, size, resizing or Resizing(), name)
     if image.size != (size, size):
         raise DataError(
-            "an image does not have the size that this model reads",
+            f"{name} does not have the size that this model reads",
             got=f"{image.width} × {image.height} pixels",
             expected=f"{size} × {size}",
             remedy="The model's folder says that images are not resized: resize them first.",
@@ -130,6 +139,7 @@ def _check_size(image: Image.Image, name: str) -> None:
 
 def as_mode(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
     """The image in grey or in colours; what is transparent becomes white."""
+    name = _name(image)
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         over = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
@@ -142,10 +152,15 @@ def as_mode(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
     try:
         return image.convert(mode)
     except ValueError as error:
-        raise DataError("an image has colours that cannot be read", got=f"mode {image.mode}: {error}") from None
+        raise DataError(f"{name} has colours that cannot be read", got=f"mode {image.mode}: {error}") from None
 
 
-def _resized(image: Image.Image, size: int, how: Resizing) -> Image.Image:
+def _name(image: Image.Image) -> str:
+    """The image's file, for errors."""
+    return str(getattr(image, "filename", "")) or "an image"
+
+
+def _resized(image: Image.Image, size: int, how: Resizing, name: str) -> Image.Image:
     """Resize and crop exactly as the processors of transformers do."""
     if how.resize:
         height, width = how.to or (size, size)
@@ -154,7 +169,7 @@ def _resized(image: Image.Image, size: int, how: Resizing) -> Image.Image:
             longer = int(how.shortest * long / short)
             if longer * how.shortest > MOST_PIXELS:
                 got = f"{image.width} × {image.height} pixels"
-                raise DataError("an image is too narrow to be resized", got=got, remedy="Crop it first.")
+                raise DataError(f"{name} is too narrow to be resized", got=got, remedy="Crop it first.")
             height, width = (longer, how.shortest) if image.width <= image.height else (how.shortest, longer)
         if image.size != (width, height):
             image = image.resize((width, height), Image.Resampling(how.resample))

@@ -48,7 +48,16 @@ def suited(trace: Trace) -> str:
     if "decoder.orders" in trace.hidden:
         return "Use --method orders."
     nested = ["document"] if any(site.rows is not None for site in trace.sites.values()) else []
-    return f"Use --method {' or '.join([*nested, *(['maps'] if trace.sites else ['words', 'attribute'])])}."
+    return f"Use --method {' or '.join([*nested, *(['maps'] if trace.sites else _without_attention(trace))])}."
+
+
+def _without_attention(trace: Trace) -> list[str]:
+    """Methods that explain a model without attention. Images have many states of many numbers, which takes minutes;
+    the gradient of their answer takes seconds."""
+    headless = trace.subject is not None and trace.subject.score is None
+    if headless:
+        return ["attribute"]
+    return ["attribute --how gradient"] if trace.grids else ["words", "attribute"]
 
 
 def looked(trace: Trace, sites: str, row: int) -> list[Look]:
@@ -104,9 +113,12 @@ def answered(trace: Trace, row: int = 0) -> list[str]:
 def _answer(trace: Trace, row: int) -> list[str]:
     given: dict[str, Any] = trace.output
     if "translations" in given:
-        return [f"{'The translation' if given.get('decoded') else 'The target'}: {given['translations'][row]}"]
+        own = {"parsing": "The parse", "summarisation": "The summary"}.get(trace.task, "The translation")
+        return [f"{own if given.get('decoded') else 'The target'}: {given['translations'][row]}"]
     if "captions" in given:
-        return [f"{'The caption' if given.get('decoded') else 'The given caption'}: {given['captions'][row]}"]
+        unknown = ", ".join(map(repr, (given.get("unknown") or [[]] * (row + 1))[row]))
+        return [f"{'The caption' if given.get('decoded') else 'The given caption'}: {given['captions'][row]}",
+                *([f"The model does not know {unknown}: it reads <unk> there."] if unknown else [])]  # fmt: skip
     if "next" in given:
         return [f"The most likely next tokens: {_ranked(given['next'][row])}."]
     if "classes" in given:

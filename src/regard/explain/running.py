@@ -148,7 +148,7 @@ def explain(model: Any, inputs: Any = None, target: Any = None, /, *, method: st
         return chosen.function(model, **options)
     if isinstance(model, Trace):
         return chosen.function(model, **options)
-    if inputs is None:
+    if inputs is None and getattr(model, "accepts", True):  # others say themselves that they read nothing
         raise UsageError(f"{method} explains one run: it needs a text or an image", got="neither")
     asked = {"sites": options["sites"]} if "sites" in options else {}
     return chosen.function(trace(model, inputs, target, **{**chosen.needs, **asked}), **options)

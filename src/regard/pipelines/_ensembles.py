@@ -7,10 +7,14 @@ from typing import Any
 from regard.core.errors import UsageError
 
 
-def check_partner(model: Any, partner: Any) -> None:
-    """Raise an error if `partner` cannot be in an ensemble with the model."""
+def check_partner(model: Any, partner: Any, name: str = "") -> None:
+    """Raise an error if `partner` cannot be in an ensemble with the model; `name` is its folder, if that is known."""
     if not hasattr(partner, "join"):
-        raise UsageError("an ensemble needs translation models", got=type(partner).__name__)
+        raise UsageError(
+            "an ensemble needs translation models",
+            got=f"{name or 'a model'} for {partner.stored.task.replace('_', ' ')}",
+            remedy="Leave it out, or give a model that was trained to translate.",
+        )
 
     def facts(asked: Any) -> tuple[Any, ...]:
         sides = asked.source_tokenizer.pieces(), asked.target_tokenizer.pieces()

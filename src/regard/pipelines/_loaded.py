@@ -90,7 +90,8 @@ class Loaded(Engines):
 
     def subject(self, inputs: Any, target: Any = None, **_: Any) -> Subject:
         """What to explain: the model, `inputs` (texts or images) as tensors and tokens, and its answer."""
-        raise NoSuchVerb("explain needs a model that reads text or images", got=self._described())
+        needed = "explain needs a model that reads text or images"
+        raise NoSuchVerb(needed, got=self._described(), remedy=self._commands())
 
     def explain(self, inputs: Any, target: Any = None, *, method: str = "maps", **options: Any) -> Result:
         """The result of a method of `regard.explain` on these texts or images."""
@@ -127,10 +128,15 @@ class Loaded(Engines):
 
             if name.startswith("_") or name not in (every := verbs()):
                 raise
-            explained = ["explain"] if type(self).subject is not Loaded.subject else []
-            able = [*verbs_of(type(self), commands=True), *explained]
-            remedy = f"Its commands are {', '.join(able)}." if able else "This one can only be called from Python."
-            raise NoSuchVerb(f"{name} needs {every[name]}", got=self._described(), remedy=remedy) from None
+            needed = f"{name} needs {every[name]}"
+            raise NoSuchVerb(needed, got=self._described(), remedy=self._commands()) from None
+
+    def _commands(self) -> str:
+        explained = ["explain"] if type(self).subject is not Loaded.subject else []
+        able = [*verbs_of(type(self), commands=True), *explained]
+        if not able:
+            return "This one can only be called from Python."
+        return f"Its command is {able[0]}." if len(able) == 1 else f"Its commands are {', '.join(able)}."
 
     def _described(self) -> str:
         return f"{with_article(self.stored.name)} for {self.stored.task.replace('_', ' ')}"

@@ -102,6 +102,7 @@ class CaptioningPipeline(Loaded):
             words = self.stored.extra.get("words_only", True)
             captions = [words_only(text) if words else text for text in given]
             written = self.tokenizer.encode_batch(captions)
+            decoded = {"unknown": [self._unknown(text) for text in captions]}
         if len(written) != len(images):
             raise UsageError(
                 "each image needs a caption", got=f"{len(images)} and {len(written)}", expected="the same number"
@@ -137,6 +138,11 @@ class CaptioningPipeline(Loaded):
             texts=captions,
             pictures=self.form.pictures(pixels),
         )
+
+    def _unknown(self, caption: str) -> list[str]:
+        """The words of a caption that the model does not know, each once."""
+        words, unknown = list(dict.fromkeys(caption.split())), self.tokenizer.specials.unk
+        return [word for word, ids in zip(words, self.tokenizer.encode_batch(words), strict=True) if unknown in ids]
 
     def _seen(self, images: Sequence[Any]) -> dict[str, Tensor]:
         """What the model reads of each image."""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard.core.errors import ConfigError, DataError, UsageError
 from regard.core.output import Output
+from regard.core.paths import IMAGE_SUFFIXES
 from regard.data.class_images import with_bright_ink
 from regard.data.image_files import ImageFolder
 from regard.data.images import ImageForm, open_image, prepared, upright
@@ -40,6 +41,8 @@ class Shots:
 class FewShotPipeline(Loaded):
     usage = "regard classify FOLDER --support SUPPORT image.png"
     accepts = ("image", "support")
+    passed_over: tuple[str, ...] = ()
+    """The files of the last support folder whose names are not those of images."""
 
     @verb("a model with a classifier")
     def classify(
@@ -125,7 +128,10 @@ class FewShotPipeline(Loaded):
         if isinstance(support, Mapping):
             return {str(name): list(images) for name, images in support.items()}
         folder = ImageFolder(Path(support))
-        return {name: list(folder.files_of(name)) for name in folder.classes()}
+        files = {name: folder.files_of(name) for name in folder.classes()}
+        others = [path for paths in files.values() for path in paths if path.suffix.lower() not in IMAGE_SUFFIXES]
+        self.passed_over = tuple(map(str, others))
+        return {name: [path for path in paths if path not in others] for name, paths in files.items()}
 
     def _check(self, given: Mapping[str, Sequence[Any]]) -> None:
         ways = self.config.n_outputs

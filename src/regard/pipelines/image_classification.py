@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from regard.core.errors import ConfigError, UsageError
 from regard.data.images import ImageForm
@@ -54,10 +55,21 @@ class ImageClassificationPipeline(Loaded):
         return subjects.image_subject(self, images)
 
     @verb("an encoder")
-    def embed(self, images: Sequence[str | Path | Any], *, rows: int = 32) -> torch.Tensor:
-        """The pooled vector of each image [N,D]."""
+    def embed(
+        self,
+        images: Sequence[str | Path | Any],
+        *,
+        rows: int = 32,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> torch.Tensor:
+        """The pooled vector of each image at length 1 [N,D]. `on_progress` gets the images done since its last call."""
+        if isinstance(images, (str, Path)):
+            raise UsageError("images must be a list", got="one path", remedy="Put it into a list.")
         parts, model = [], self.runner(len(images) * self.model.n_patches)
         for start in range(0, len(images), rows):
             with torch.inference_mode():
-                parts.append(model(self.form.pixel_values(images[start : start + rows])).pooled)
+                pooled = model(self.form.pixel_values(images[start : start + rows])).pooled
+                parts.append(F.normalize(pooled, dim=-1))
+            if on_progress is not None:
+                on_progress(len(parts[-1]), 0)
         return torch.cat(parts).clone() if parts else torch.empty(0, self.config.d_model)

@@ -20,20 +20,18 @@ class ParsingPipeline(TranslationPipeline):
     """Words are separated by spaces, as treebanks have them: "Cats sleep ." has three."""
 
     usage = 'echo "…" | regard parse FOLDER'
+    doing = "parse"
 
     @verb("a parser")
-    def parse(self, sentences: Sequence[str], **options: Any) -> list[Tree]:
-        """The best tree of each sentence; options are those of `Search`, such as beam=5."""
+    def parse(self, sentences: Sequence[str], **options: Any) -> list[Tree | None]:
+        """The best tree of each sentence; options are those of `Search`, such as beam=5. An empty one has no tree."""
         if isinstance(sentences, str):
             raise UsageError("parse takes a list of sentences", got="one string", remedy="Put it into a list.")
         lines = [_escaped(sentence) for sentence in sentences]
-        for number, line in enumerate(lines, start=1 + options.get("first", 0)):
-            if not line:
-                raise UsageError(f"sentence {number} is empty", remedy="Give words, separated by spaces.")
         outputs = self.translate_nbest(lines, **options)
         pieces = self.target_tokenizer.pieces()
         return [
-            from_tokens([pieces[token] for token in output[0].tokens], line.split())
+            from_tokens([pieces[token] for token in output[0].tokens], line.split()) if line else None
             for output, line in zip(outputs, lines, strict=True)
         ]
 
@@ -42,7 +40,7 @@ class ParsingPipeline(TranslationPipeline):
         return super().translate_nbest(lines, **{"max_ratio": _RATIO, "max_extra": _EXTRA, **options})
 
     def texts(self, inputs: Sequence[str], **search: Any) -> list[str]:
-        return [str(tree) for tree in self.parse(inputs, **search)]
+        return ["" if tree is None else str(tree) for tree in self.parse(inputs, **search)]
 
     def encode_source(self, lines: Sequence[str]) -> list[list[int]]:
         return super().encode_source([_escaped(line) for line in lines])

@@ -12,6 +12,7 @@ from regard.pipelines.translation import Translation, TranslationPipeline
 
 class SummarisationPipeline(TranslationPipeline):
     usage = 'echo "…" | regard summarise FOLDER'
+    doing = "summarise"
     n_cut: int = 0
     """How many of the documents read so far were too long and were cut."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ class TranslationPipeline(Loaded):
     """`regard.load(folder)`: translates lists of lines in batches; results do not depend on how they are batched."""
 
     usage = 'echo "…" | regard translate FOLDER'
+    doing = "translate"
 
     def __init__(self, stored: StoredModel) -> None:
         super().__init__(stored)
@@ -67,13 +69,13 @@ class TranslationPipeline(Loaded):
         output: Output = self.model(input_ids, mask, decoder_input_ids)
         return output
 
-    def join(self, *partners: TranslationPipeline) -> None:
+    def join(self, *partners: TranslationPipeline, names: Sequence[str] = ()) -> None:
         """Translate together with these models from now on, by the mean of the probabilities (an ensemble).
 
         All must have the same vocabularies, like models that were trained with different seeds. Attention is still that
-        of this model alone."""
-        for partner in partners:
-            check_partner(self, partner)
+        of this model alone. `names` are the partners' folders, for errors."""
+        for partner, name in zip_longest(partners, names, fillvalue=""):
+            check_partner(self, partner, str(name))
         self._partners = partners
 
     def use_engine(self, engine: str) -> str | None:
@@ -113,7 +115,7 @@ class TranslationPipeline(Loaded):
 
     def check_inputs(self, inputs: Sequence[str]) -> None:
         encoded = self.encode_source(inputs)
-        _check_source(encoded, self._usual_source, 0)
+        _check_source(encoded, self._usual_source, 0, self.doing)
         self._check_positions(encoded)
 
     @property
@@ -153,7 +155,7 @@ class TranslationPipeline(Loaded):
             raise UsageError("translate takes a list of lines", got="one string", remedy="Put it into a list.")
         options = Search.parse({**self.stored.search.model_dump(), **search}, "search options")
         encoded = self.encode_source(lines)
-        _check_source(encoded, options.max_source, first)
+        _check_source(encoded, options.max_source, first, self.doing)
         begun = self.target_tokenizer.encode_batch(list(prefixes)) if prefixes is not None else None
         results: list[list[Translation]] = [[Translation("", 0.0, 0.0, [])] for _ in lines]
         model = self.runner(sum(map(len, encoded)) * options.beam)
@@ -196,7 +198,7 @@ class TranslationPipeline(Loaded):
         if not ids:
             raise UsageError("there is nothing to align", got="an empty source")
         if tokens is None:  # tokens that were translated already are not too long
-            _check_source([ids], search.get("max_source", self.stored.search.max_source), 0)
+            _check_source([ids], search.get("max_source", self.stored.search.max_source), 0, self.doing)
         if tokens is not None:
             written = tokens
         elif target is not None:
@@ -278,15 +280,13 @@ class TranslationPipeline(Loaded):
         return Translation(self.target_tokenizer.decode(best.tokens), best.score, best.log_prob, best.tokens)
 
 
-def _check_source(rows: Sequence[list[int]], most: int, first: int) -> None:
-    """Refuse a line whose translation would take minutes or hours."""
+def _check_source(rows: Sequence[list[int]], most: int, first: int, doing: str) -> None:
+    """Refuse a line that would take minutes or hours."""
     for number, row in enumerate(rows, start=first + 1):
         if len(row) > most:
+            got, remedy = f"{len(row):,} tokens", "Split it into sentences, or raise max_source (--max-source)."
             raise LengthError(
-                f"line {number} is too long to translate",
-                got=f"{len(row):,} tokens",
-                expected=f"at most {most:,}",
-                remedy="Split it into sentences, or raise max_source (--max-source).",
+                f"line {number} is too long to {doing}", got=got, expected=f"at most {most:,}", remedy=remedy
             )
 
 

@@ -115,11 +115,14 @@ class VisualQuestionAnsweringPipeline(Loaded):
         for number, (question, ids) in enumerate(zip(questions, rows, strict=True), first + 1):
             which = "the question" if len(questions) == 1 and not first else f"question {number}"
             if not ids:
-                raise DataError(f"{which} is empty", expected="at least one word")
+                raise DataError(f"{which} is empty", expected="at least one word", remedy="Write one, or leave it out.")
             if not any(any(map(str.isalnum, known.get(token, ""))) for token in ids):
                 words = ", ".join([word for word in known.values() if word.isalpha()][:_SHOWN])
                 raise DataError(
-                    f"{which} has no word that this model knows", got=repr(question[:60]), expected=f"such as {words}"
+                    f"{which} has no word that this model knows",
+                    got=repr(question[:60]),
+                    expected=f"words such as {words}",
+                    remedy="Ask in words of the questions that it was trained on.",
                 )
         return rows
 

@@ -171,20 +171,22 @@ def _draw_curves(axes: Axes, panel: Curves) -> None:
 
 
 def _draw_table(axes: Axes, panel: Table) -> None:
+    from matplotlib.transforms import Bbox
+
     axes.set_axis_off()
     if not panel.columns:
         return
     cells = [[_escaped(visible(x)) if isinstance(x, str) else format_number(x) for x in row] for row in panel.rows]
-    texts = [[_escaped(_short(name, 24)) for name in panel.columns], *([_short(x, 32) for x in row] for row in cells)]
+    texts = [[_escaped(_short(name, 32)) for name in panel.columns], *([_short(x, 32) for x in row] for row in cells)]
     table = axes.table(
         cellText=texts,
         colWidths=_column_widths(texts),
-        loc="upper left",
+        bbox=Bbox.unit(),  # "upper left" would add a margin, and the right edge would lie beyond the figure
         cellLoc="left",
         edges="horizontal",
     )
     table.auto_set_font_size(False)
-    table.set_fontsize(8)
+    table.set_fontsize(_font_size(texts))
     for (row, _), cell in table.get_celld().items():
         cell.set(edgecolor="#dddddd", height=1 / (len(panel.rows) + 1))
         cell.set_text_props(color="#555555" if row == 0 else "#111111")
@@ -198,6 +200,12 @@ def _column_widths(texts: list[list[str]]) -> list[float]:
         return [1 / len(longest)] * len(longest)
     spare = (whole - sum(longest)) / len(longest)
     return [(letters + spare) / whole for letters in longest]
+
+
+def _font_size(texts: list[list[str]]) -> float:
+    """Smaller letters for a table whose texts would not fit side by side."""
+    letters = sum(max(map(len, column)) + 2 for column in zip(*texts, strict=True))
+    return round(8 * min(1.0, _LETTERS / letters), 1)
 
 
 def _draw_heads(figure: Figure, place: SubplotSpec, heads: Heads) -> None:

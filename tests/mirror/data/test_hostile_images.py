@@ -71,5 +71,27 @@ def test_formats_that_are_named_are_opened_whatever_the_file_is_called(form, tmp
 def test_a_line_is_not_resized_to_more_pixels_than_a_file_may_have():
     from regard.core.image_settings import Resizing
 
-    with pytest.raises(DataError, match="too narrow to be resized: got 60000 × 1 pixels"):
+    with pytest.raises(DataError, match="an image is too narrow to be resized: got 60000 × 1 pixels"):
         prepared(Image.new("L", (60_000, 1)), 224, 3, Resizing(shortest=256, crop=True))
+
+
+def test_each_refused_image_is_named(tmp_path):
+    from regard.core.image_settings import Resizing
+    from regard.data.images import ImageForm
+
+    Image.new("RGB", (9, 9)).save(tmp_path / "good.png")
+    Image.new("RGB", (60_000, 1)).save(tmp_path / "line.png")
+    names, colours = [tmp_path / "good.png", tmp_path / "line.png"], {"channels": 3, "mean": [0] * 3, "std": [1] * 3}
+    narrow = ImageForm.parse({"size": 224, "resizing": {"shortest": 256, "crop": True}, **colours})
+    with pytest.raises(DataError, match=r"line\.png is too narrow to be resized"):
+        narrow.pixel_values(names)
+    with pytest.raises(DataError, match=r"good\.png does not have the size that this model reads: got 9 × 9"):
+        prepared(open_image(names[0]), 8, 3, Resizing(resize=False))
+
+
+def test_what_is_not_there_is_not_called_damaged(tmp_path):
+    with pytest.raises(DataError, match=r"none\.png does not exist: expected an image file. Check the path\.$"):
+        open_image(tmp_path / "none.png")
+    (tmp_path / "pictures").mkdir()
+    with pytest.raises(DataError, match=r"pictures is a folder: expected an image file. Check the path\.$"):
+        open_image(tmp_path / "pictures")

@@ -84,6 +84,33 @@ def test_a_long_text_is_cut_with_a_note(tmp_path, monkeypatch):
         assert words.n_lines(panel) == 6
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [["word", "row", "column", "weight there", "cells with half of the weight"], ["a long name of a column"] * 9],
+)
+def test_a_wide_table_stays_inside_the_figure_and_keeps_its_names(columns, tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    saved = []
+    keep = Figure.savefig
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, *some, **more: [saved.append(figure), keep(figure, *some, **more)]
+    )
+    write_picture(
+        Result("m", "t", [Table("table", columns, [["</s>", *range(len(columns) - 1)]] * 4)]), tmp_path / "a.png"
+    )
+    (figure,) = saved
+    (table,) = figure.axes[0].tables
+    figure.draw_without_rendering()
+    edge, cells = figure.bbox.x1, table.get_celld()
+    for row, column in cells:
+        text = cells[row, column].get_text()
+        assert cells[row, column].get_window_extent().x1 <= edge
+        assert row or text.get_text() == columns[column]
+        if column + 1 < len(columns):
+            assert text.get_window_extent().x1 <= cells[row, column + 1].get_text().get_window_extent().x0
+
+
 def test_a_long_name_gets_the_room_that_it_needs():
     from regard.views.picture import _column_widths
 

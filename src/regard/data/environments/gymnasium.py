@@ -22,6 +22,8 @@ from regard.core.errors import ConfigError, UsageError
 from regard.data.chance import Dice, Ints
 from regard.data.environments._environment import Environment, Numbers, Worlds
 
+_EXAMPLE = "FrozenLake-v1"
+
 
 class Gymnasium(Environment):
     id: str = Field(description="of an environment that Gymnasium knows")
@@ -87,11 +89,17 @@ def _sizes(name: str) -> tuple[int, int]:
     try:
         game = gymnasium.make(name)
     except gymnasium.error.Error as error:
-        raise ConfigError("Gymnasium has no such environment", got=name, expected=str(error)[:120]) from None
+        cause = str(error).strip().rstrip(".").split("\n")[0].replace("`", "'")
+        remedy = f"Give the id of one that it has, such as {_EXAMPLE}."
+        raise ConfigError(f"Gymnasium cannot make the environment {name}: {cause}", remedy=remedy) from None
     spaces = game.observation_space, game.action_space
     if not all(isinstance(space, gymnasium.spaces.Discrete) and space.start == 0 for space in spaces):
-        got = ", ".join(map(str, spaces))[:120]
-        raise ConfigError(f"{name} is not discrete", got=got, expected="numbered states and actions")
+        raise ConfigError(
+            f"{name} is not discrete",
+            got=f"a {type(spaces[0]).__name__} of states and a {type(spaces[1]).__name__} of actions",
+            expected="states and actions that are numbered from 0 (Discrete)",
+            remedy=f"Give an environment such as {_EXAMPLE}.",
+        )
     return int(spaces[0].n), int(spaces[1].n)
 
 

@@ -20,7 +20,7 @@ NEEDS = {"hidden": False}
 
 
 def photo(trace: Trace, *, sites: str = "*", head: int | None = None, row: int = 0, most: int = 30) -> Result:
-    """One picture for each word, bright where the model looked when it wrote the word."""
+    """One picture for each word, or for each look at the image, bright where the model looked."""
     look = _over_image(trace, sites, row)
     if head is not None and not 0 <= head < len(look.weights):
         raise UsageError("no such head", got=head, expected=f"0 to {len(look.weights) - 1}")
@@ -33,12 +33,13 @@ def photo(trace: Trace, *, sites: str = "*", head: int | None = None, row: int =
     panel = Photo(f"{look.name}, {which}", picture, words, [numbers(each) for each in maps], _NOTE)
     beside = _beside(trace, row, head, most)
     rows = [_peak(word, each) for word, each in zip(words, maps, strict=True)]
-    columns = ["word", "row", "column", "weight there", "cells with half of the weight"]
+    unit = _unit(look)
+    columns = [unit, "row", "column", "weight there", "cells with half of the weight"]
     return Result(
         "photo",
         f"Where {trace.model} looks: {looked_at(trace, row)}",
-        [panel, *beside, Table("The cell that each word looks at most", columns, [list(each) for each in rows])],
-        [*answered(trace, row), f"{_sharpest(rows)}; the image has {height} × {width} cells."],
+        [panel, *beside, Table(f"The cell with the largest weight, by {unit}", columns, [list(each) for each in rows])],
+        [*answered(trace, row), f"{_sharpest(rows, unit)}; the image has {height} × {width} cells."],
         {
             "words": words,
             "maps": [each.tolist() for each in maps],
@@ -48,8 +49,13 @@ def photo(trace: Trace, *, sites: str = "*", head: int | None = None, row: int =
     )
 
 
-_NOTE = "the first picture is what the model sees; each copy is scaled to its own largest weight"
+_NOTE = "the image is shown as the model sees it; each copy is scaled to its own largest weight"
 _Peak = tuple[str, int, int, float, int]
+
+
+def _unit(look: Look) -> str:
+    """What a picture belongs to: a word, a token of the image, or a look at it."""
+    return "token" if looks_at_itself(look.site) else "look" if look.site.queries == "hop" else "word"
 
 
 def _maps(trace: Trace, look: Look, head: int | None, count: int) -> list[Tensor]:
@@ -90,7 +96,8 @@ def _peak(word: str, cells: Tensor) -> _Peak:
     return word, place // cells.shape[1], place % cells.shape[1], float(cells.max()), half
 
 
-def _sharpest(rows: list[_Peak]) -> str:
+def _sharpest(rows: list[_Peak], unit: str) -> str:
     word, _, _, weight, half = min(rows, key=lambda each: each[4])
     cells = "1 cell" if half == 1 else f"{half} cells"
-    return f"The sharpest look is that of {word!r}: half of its weight is on {cells} (largest {weight:.0%})"
+    which = f"The sharpest look is {'' if unit == 'look' else 'that of '}{word!r}"
+    return f"{which}: half of its weight is on {cells} (largest {weight:.0%})"

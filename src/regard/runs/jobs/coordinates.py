@@ -32,6 +32,9 @@ class CoordinatesData(Config):
     def _one_way(self) -> Self:
         if sum(given is not None for given in (self.picture, self.numbers, self.sines)) != 1:
             raise ValueError("give one of picture, numbers and sines")
+        if self.sines is not None and (fastest := max(self.sines, default=0)) >= self.size / 2:
+            limit = f"below {self.size / 2:g} turns, half of data.size"
+            raise ValueError(f"{self.size} points cannot hold a sine of {fastest:g} turns: give sines {limit}")
         return self
 
 
@@ -62,6 +65,10 @@ class CoordinatesJob(Setup):
         train = self._signal.rows(self.data.every, held_out=False)
         held_out = self._signal.rows(self.data.every, held_out=True) if self.validates else None
         say(f"{' × '.join(map(str, self._signal.shape))} points, {len(train):,} for training")
+        unclear = self.data.size / (2 * self.data.every)
+        if fast := [f"{turns:g}" for turns in self.data.sines or () if turns >= unclear]:
+            say(f"the points for training look the same for sines of {', '.join(fast)} turns and for slower ones: "
+                f"they tell sines apart below {unclear:g} turns")  # fmt: skip
         return train, held_out
 
     def sizes(self) -> dict[str, Any]:

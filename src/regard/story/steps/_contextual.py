@@ -80,11 +80,11 @@ def layer_table(models: dict[str, ByLayer]) -> Table:
 def move_table(models: dict[str, Moves]) -> Table:
     rows: list[list[str | float | int | None]] = [
         [name, side, mean(cosine for cosine, _ in seeds), spread([cosine for cosine, _ in seeds]),
-         max(change for _, change in seeds)]
+         max(change for _, change in seeds), min(change for _, change in seeds)]
         for name, by_side in models.items()
         for side, seeds in by_side.items()
     ]  # fmt: skip
-    columns = ["model", "words exchanged", "cosine", "± of the seeds", "largest change"]
+    columns = ["model", "words exchanged", "cosine", "± of the seeds", "largest change", "least of the seeds"]
     return Table("Words before and after it", columns, rows, "of the word's vector in the last layer")
 
 
