@@ -70,9 +70,9 @@ def _answers(model: Any, questions: list[str], contexts: list[str], first: int |
 
 
 def _on_line(number: int, error: RegardError) -> RegardError:
-    found = DataError(f"line {number}: {error.what}", got=error.got, expected=error.expected, remedy=error.remedy)
-    found.exit_code = error.exit_code
-    return found
+    named = DataError(f"line {number}: {error.what}", got=error.got, expected=error.expected, remedy=error.remedy)
+    named.exit_code = error.exit_code
+    return named
 
 
 def _pairs(arguments: argparse.Namespace, images: bool) -> _Pairs:
