@@ -147,11 +147,11 @@ def rows(page: list[str]) -> dict[str, str]:
 
 
 def measured_row(out: Path, name: str, seeds: list[int]) -> str | None:
-    """The row of a variant, once all its seeds are measured."""
-    files = [out / f"{name}-{seed}" / "measured.json" for seed in seeds]
-    if not all(file.exists() for file in files):
+    """The row of a variant, once these seeds are measured; it has all seeds that are in the folder."""
+    files = {int(file.parent.name.rsplit("-", 1)[1]): file for file in out.glob(f"{name}-[0-9]*/measured.json")}
+    if not files.keys() >= set(seeds):
         return None
-    runs = [json.loads(file.read_text()) for file in files]
+    runs = [json.loads(files[seed].read_text()) for seed in sorted(files)]
     scores = ", ".join(f"{run['bleu']:.1f}" for run in runs)
     largest, entropy = (sum(run[part] for run in runs) / len(runs) for part in ("largest", "entropy"))
     row = f"| {name} | {scores} | {largest:.2f} | {entropy:.2f} | {runs[0]['updates']} |"
