@@ -89,9 +89,10 @@ Trials with this model, 600 updates, one seed; greedy BLEU of 500 validation lin
   the net is still learning. With a full weight this noise moves the scores faster than anything else, to choices that
   are sure and wrong. With half of the sentences soft, as Xu et al. have it, and a small weight, hard attention equals
   soft attention after 600 updates; after 2,000 it is about two BLEU below, though it looks at one word at a time.
-- **Windows and the score.** Where the score finds the word by itself (`additive`, `general`, `scaled_dot`), local-p costs 1.3
-  BLEU and local-m less than one. `cosine`, which spreads its weight over all that it sees, gains 3 from local-p's Gaussian.
-  `location`, which knows the target's state and not the source's words, does nearly as well as `dot`.
+- **Windows and the score.** Where the score finds the word by itself (`additive`, `general`, `scaled_dot`), local-p
+  costs 1.3 BLEU and local-m less than one. `cosine`, which spreads its weight over all that it sees, gains 3 from
+  local-p's Gaussian. `location`, which knows the target's state and not the source's words, does nearly as well as
+  `dot`.
 - **Choosers with zeros** score lower than softmax: 1.5-entmax, hard, sparsemax, in this order. Hard attention chooses
   hardest and is not the last.
 """
