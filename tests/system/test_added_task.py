@@ -67,7 +67,7 @@ def test_it_says_what_it_can_do(added, recipe, tmp_path):
     model = regard.train(recipe, tmp_path / "out", quiet=True)
     assert model.verbs() == {"caption": "a captioning model"}
     with pytest.raises(
-        regard.core.errors.UsageError, match="translate needs a translation model.*Its commands are caption"
+        regard.core.errors.UsageError, match="translate needs a translation model.*Its command is caption"
     ):
         model.translate(["a"])
 

@@ -13,7 +13,7 @@ import torch
 
 import regard
 from regard import store
-from regard.core.errors import ConfigError, DataError, UsageError
+from regard.core.errors import ConfigError, DataError
 from regard.runs.job import Job
 from regard.runs.parsing import parse_recipe
 from regard.runs.recipe import Recipe
@@ -195,7 +195,7 @@ def test_a_start_without_the_special_tokens_is_refused(classified: dict[str, Any
     config = config_of("bert", {**TINY, "vocab_size": tokenizer.vocab_size, "max_len": 16})
     stored = store.StoredModel("masked_lm", "bert", config, make_model("bert", config), tokenizer, tokenizer)
     store.save_model(tmp_path / "start", stored)
-    with pytest.raises(UsageError, match="no cls token"):
+    with pytest.raises(ConfigError, match=r"reads \[CLS\] and \[SEP\], which the tokenizer does not have"):
         Run(recipe("classification", classified, model={"start": str(tmp_path / "start")}), tmp_path / "out").train()
 
 
