@@ -110,6 +110,31 @@ def test_kept_features_are_reused_and_resuming_changes_no_bit(data, encoder, cap
     regard.train(recipe(data, images="pictures.tar", data={**given, "keep": False}, **short), data / "pixels")
 
 
+def test_learning_from_its_own_captions_resumes_to_the_bit(data, encoder, capsys):
+    given = {"encoder": str(data / "encoder"), "flip": True}
+    regard.train(recipe(data, data=given, max_steps=40, metric="loss"), data / "first", quiet=True)
+
+    def further(steps, **changes):
+        sampled = {"max_steps": steps, "validate_every": 4, "rows_per_batch": 4, "metric": "bleu_4", "lr": 1e-3}
+        more = recipe(data, data={**given, "samples": 3}, **{**sampled, **changes})
+        more["model"] = {"start": str(data / "first")}
+        return more
+
+    whole = regard.train(further(8), data / "whole", quiet=True)
+    regard.train(further(4), data / "parts", quiet=True)
+    again = regard.train(further(8), data / "parts", quiet=True)
+    assert all(torch.equal(a, b) for a, b in zip(whole.state_dict().values(), again.state_dict().values(), strict=True))
+    with pytest.raises(ConfigError, match="label_smoothing does nothing with data.samples"):
+        regard.train(further(6, label_smoothing=0.1), data / "smooth", quiet=True)
+    alone = further(6)
+    alone["data"]["samples"] = 1
+    with pytest.raises(ConfigError, match="compared with the others"):
+        regard.train(alone, data / "alone", quiet=True)
+    hard = recipe(data, data={**given, "samples": 3}, options={"attention": "hard"}, max_steps=2, metric="loss")
+    with pytest.raises(ConfigError, match="needs soft attention"):
+        regard.train(hard, data / "hard", quiet=True)
+
+
 def test_the_new_setting_decides_whether_the_encoder_is_trained(data, encoder):
     """A model to start from may have been trained with the other setting."""
     short = {"max_steps": 2, "metric": "loss", "lr": 1e-2, "warmup": 1}

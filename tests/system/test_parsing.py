@@ -23,7 +23,7 @@ def sentence(dice):
     return f"(S1 (S {noun_phrase(dice)} (VP (VBZ {dice.choice(VERBS)}) {noun_phrase(dice)}) (. .)))"
 
 
-def trained(folder, steps, metric):
+def trained(folder, steps, metric, **data):
     for name, count, seed in (("train", 300, 1), ("held", 40, 2)):
         dice = random.Random(seed)
         (folder / name).write_text("".join(sentence(dice) + "\n" for _ in range(count)))
@@ -33,6 +33,7 @@ def trained(folder, steps, metric):
             "train": {"trees": str(folder / "train")},
             "validation": {"trees": str(folder / "held")},
             "tokenizer": {"kind": "bpe", "vocab_size": 60},
+            **data,
         },
         "model": {
             "name": "transformer",
@@ -62,7 +63,7 @@ def trained(folder, steps, metric):
 
 @pytest.fixture(scope="module")
 def parser(tmp_path_factory):
-    return trained(tmp_path_factory.mktemp("trees"), 300, "bracket_f1")
+    return trained(tmp_path_factory.mktemp("trees"), 300, "bracket_f1", leaf_words=1)
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,10 @@
 """Which tokens may come next so that the brackets become a tree over exactly the words of the sentence.
 
-A constituent may open while words are left, and at most `_CHAIN` constituents may open before the next word. A word
-belongs to the innermost open constituent. A constituent closes with its own bracket once it has a part; the outermost
-constituent closes only after the last word. A constituent also needs room to open: the words that are left, the closing
-brackets and the end token must fit the limit, and at most `_DEEPEST` constituents are open at once.
+A constituent may open while words are left, and at most `_CHAIN` constituents may open before the next word. The next
+word of the sentence, as its own token or as the token for all other words, belongs to the innermost open constituent.
+A constituent closes with its own bracket once it has a part; the outermost constituent closes only after the last word.
+A constituent also needs room to open: the words that are left, the closing brackets and the end token must fit the
+limit, and at most `_DEEPEST` constituents are open at once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import DataError
+from regard.data.text._library import SPECIALS
 from regard.data.trees import LEAF
 
 _CHAIN = 8
@@ -34,7 +36,7 @@ class _State:
 
 
 class Brackets:
-    """The tokens of a vocabulary that are brackets, and the token that stands for a word."""
+    """The tokens of a vocabulary: brackets, words, and the token that stands for any other word."""
 
     def __init__(self, pieces: Sequence[str], eos: int) -> None:
         opens = {piece[1:]: number for number, piece in enumerate(pieces) if piece.startswith("(")}
@@ -46,20 +48,26 @@ class Brackets:
         self.opens = [opens[label] for label in labels]
         self.closes = [closes[label] for label in labels]
         self.number = {token: n for n, token in enumerate(self.opens)}
+        self._words = {piece: n for n, piece in enumerate(pieces) if piece[:1] not in "()" and piece not in SPECIALS}
+
+    def leaf_of(self, word: str) -> int:
+        """The token with which the model writes this word."""
+        return self._words.get(word, self.leaf)
 
 
 class TreeGrammar:
-    """For one sentence of `n_words` words and an output of at most `limit` tokens, the end token included."""
+    """For the words of one sentence and an output of at most `limit` tokens, the end token included."""
 
-    def __init__(self, brackets: Brackets, n_words: int, limit: int) -> None:
-        least = n_words + 3
-        if n_words < 1 or limit < least:
+    def __init__(self, brackets: Brackets, words: Sequence[str], limit: int) -> None:
+        least = len(words) + 3
+        if not words or limit < least:
             raise DataError(
                 "there is no room for a tree",
-                got=f"{n_words} words, {limit} tokens",
+                got=f"{len(words)} words, {limit} tokens",
                 expected=f"{least} tokens or more",
             )
-        self._brackets, self._n_words, self._limit = brackets, n_words, limit
+        self._brackets, self._limit = brackets, limit
+        self._leaves = [brackets.leaf_of(word) for word in words]
         self._known: dict[tuple[int, ...], _State] = {(): _State()}
 
     def __call__(self, tokens: Sequence[int]) -> Tensor:
@@ -69,9 +77,9 @@ class TreeGrammar:
         if state.done:
             allowed[kind.eos] = True
             return allowed
-        left, depth = self._n_words - state.words, len(state.open)
+        left, depth = len(self._leaves) - state.words, len(state.open)
         if left and depth:
-            allowed[kind.leaf] = True
+            allowed[self._leaves[state.words]] = True
         if depth and state.filled[-1] and (depth > 1 or not left):
             allowed[kind.closes[state.open[-1]]] = True
         # An opening bracket is followed by the remaining words, all closing brackets and the end token.
@@ -87,10 +95,10 @@ class TreeGrammar:
 
     def _after(self, state: _State, token: int) -> _State:
         kind = self._brackets
-        if token == kind.leaf:
-            return _State(state.open, (*state.filled[:-1], True), state.words + 1, 0)
         if token in kind.number:
             return _State((*state.open, kind.number[token]), (*state.filled, False), state.words, state.chain + 1)
+        if state.words < len(self._leaves) and token == self._leaves[state.words]:
+            return _State(state.open, (*state.filled[:-1], True), state.words + 1, 0)
         outer = state.filled[:-1]
         filled = (*outer[:-1], True) if outer else ()
         return _State(state.open[:-1], filled, state.words, state.chain, done=not filled)

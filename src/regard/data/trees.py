@@ -5,14 +5,16 @@
     tokens  (S (NP XX )NP (VP XX )VP XX )S
 
 Tokens follow Vinyals et al. (2015): a closing bracket has the label of its constituent, and all tags of words are `XX`,
-since the model need not predict them. Traces (-NONE-), constituents that are empty without them, function tags (NP-SBJ,
-NP=2) and the outermost TOP, S1 or nameless bracket are removed. A line may begin with a name and a tab.
+since the model need not predict them. Frequent words may stand for themselves, as in `(NP Cats )NP`: a decoder that
+reads them need not count the words so far to find its place in the sentence. Traces (-NONE-), constituents that are
+empty without them, function tags (NP-SBJ, NP=2) and the outermost TOP, S1 or nameless bracket are removed. A line may
+begin with a name and a tab.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,11 +52,11 @@ class Tree:
     def words(self) -> list[str]:
         return [leaf.word or "" for leaf in self.leaves()]
 
-    def tokens(self) -> list[str]:
-        """The sequence of brackets."""
+    def tokens(self, known: Container[str] = ()) -> list[str]:
+        """The sequence of brackets; words that are `known` stand for themselves."""
         if self.word is not None:
-            return [LEAF]
-        inside = [token for part in self.parts for token in part.tokens()]
+            return [self.word if self.word in known else LEAF]
+        inside = [token for part in self.parts for token in part.tokens(known)]
         return [f"({self.label}", *inside, f"){self.label}"]
 
     def __str__(self) -> str:

@@ -51,7 +51,7 @@ class ParsingPipeline(TranslationPipeline):
         made: list[Grammar] = []
         for line, ids in zip(lines, self.encode_source(lines), strict=True):
             limit = options.limit(len(ids) + 1)
-            made.append(TreeGrammar(brackets, len(line.split()), limit if longest is None else min(limit, longest)))
+            made.append(TreeGrammar(brackets, line.split(), limit if longest is None else min(limit, longest)))
         return made
 
 

@@ -81,7 +81,7 @@ PIECES = ["<pad>", "<unk>", "<s>", "</s>", "(S", ")S", "(NP", ")NP", "XX", "(lon
 
 def walk(n_words, limit, dice, prefer=()):
     """Choose at random, or what is preferred, among what the grammar allows, until the end."""
-    grammar, tokens = TreeGrammar(Brackets(PIECES, eos=3), n_words, limit), []
+    grammar, tokens = TreeGrammar(Brackets(PIECES, eos=3), ["w"] * n_words, limit), []
     while not tokens or tokens[-1] != 3:
         allowed = grammar(tokens).nonzero()[:, 0].tolist()
         assert allowed, "there is always a way on"
@@ -110,12 +110,29 @@ def test_a_tree_is_not_too_deep_to_be_written_and_read_again():
 
 
 def test_a_label_that_cannot_close_never_opens():
-    grammar = TreeGrammar(Brackets(PIECES, eos=3), 2, 40)
+    grammar = TreeGrammar(Brackets(PIECES, eos=3), ["w"] * 2, 40)
     assert [PIECES[n] for n in grammar([]).nonzero()[:, 0].tolist()] == ["(S", "(NP"]
+
+
+def test_words_of_the_vocabulary_stand_for_themselves_and_must_come_in_their_order():
+    tree = parse("(S (NP (NN cats)) (VP (VBP sleep)))")
+    assert tree.tokens({"cats"}) == ["(S", "(NP", "cats", ")NP", "(VP", "XX", ")VP", ")S"]
+    assert from_tokens(tree.tokens({"cats"}), tree.words).words == ["cats", "sleep"]
+    pieces = [*PIECES, "cats", "dogs"]
+    grammar = TreeGrammar(Brackets(pieces, eos=3), ["cats", "sleep", "<s>"], 40)
+    opened = [pieces.index("(S"), pieces.index("(NP")]
+
+    def leaves(*before):
+        tokens = [*opened, *map(pieces.index, before)]
+        return [pieces[n] for n in grammar(tokens).nonzero()[:, 0].tolist() if pieces[n][0] not in "()"]
+
+    assert leaves() == ["cats"]
+    assert leaves("cats") == leaves("cats", "XX") == ["XX"], "an unknown word, and a word that looks like a token"
+    assert leaves("cats", "XX", "XX") == []
 
 
 def test_no_room_for_a_tree_is_said():
     with pytest.raises(DataError, match="no room"):
-        TreeGrammar(Brackets(PIECES, eos=3), 5, 7)
+        TreeGrammar(Brackets(PIECES, eos=3), ["w"] * 5, 7)
     with pytest.raises(DataError, match="no brackets"):
         Brackets(["a", "b"], eos=0)

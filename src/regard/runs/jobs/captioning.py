@@ -16,6 +16,7 @@ from pydantic import Field
 from torch import nn
 
 from regard.core.config import Config
+from regard.core.errors import ConfigError
 from regard.core.lookup import find
 from regard.core.paths import expand_path
 from regard.data.captions import CaptionBatches, Captioned, CaptionRows, read_captions, words_only
@@ -25,6 +26,8 @@ from regard.data.pictures import Pictures
 from regard.evaluation.evaluators import Evaluator, make_evaluator
 from regard.runs.features import encoder_place, features_of
 from regard.runs.jobs._encoders import form_of, open_encoder, options_of, take_weights
+from regard.runs.own_captions import LONGEST, OwnCaptions
+from regard.runs.recipe import Recipe
 from regard.runs.setup import Say, Setup, TokenizerConfig, as_usual
 from regard.store import StoredModel
 from regard.tasks.captioning import Captioning
@@ -56,6 +59,9 @@ class CaptioningData(Config):
     keep: bool = Field(True, description="compute the features of a frozen encoder once, and keep them")
     flip: bool = Field(False, description="mirror half of the training images")
     words_only: bool = Field(True, description="lower-case words without punctuation")
+    samples: int = Field(
+        0, ge=0, le=100, description="captions that the model samples of each image, to learn from their BLEU; 0: none"
+    )
     tokenizer: Annotated[TokenizerConfig, as_usual(_WORDS)] = _WORDS
 
 
@@ -69,6 +75,17 @@ class CaptioningJob(Setup):
     offers = ("inputs", "references")
     two_passes: ClassVar[bool] = True
     data: CaptioningData
+
+    def __init__(self, recipe: Recipe, start: StoredModel | None) -> None:
+        super().__init__(recipe, start)
+        training = recipe.training
+        if self.data.samples == 1:
+            remedy = "Set it to 5, for example: each caption is compared with the others of its image."
+            raise ConfigError("data.samples is too small", got=1, expected="0, or 2 and more", remedy=remedy)
+        for name in ("label_smoothing", "r_drop"):
+            if self.data.samples and (value := getattr(training, name)):
+                remedy = f"Set training.{name} to 0."
+                raise ConfigError(f"training.{name} does nothing with data.samples", got=value, remedy=remedy)
 
     def task(self) -> Captioning:
         training = self.recipe.training
@@ -92,7 +109,7 @@ class CaptioningJob(Setup):
         return {"source": lambda: (text for entry in self._captioned(self.data.train) for text in entry.captions)}
 
     def encode(self, folder: Path, say: Say) -> tuple[CaptionRows, CaptionRows | None]:
-        train = self._rows(self.data.train, say, flip=self.data.flip)
+        self._train = train = self._rows(self.data.train, say, flip=self.data.flip)
         say(f"train: {len(train.captioned):,} images, {len(train.lengths):,} captions")
         self._held_out = None if self.data.validation is None else self._rows(self.data.validation, say, flip=False)
         if self.start is None:  # an evaluation needs no features of the training images
@@ -115,6 +132,20 @@ class CaptioningJob(Setup):
         if self.start is not None or self._encoder is None:
             return []
         return take_weights(model, self._encoder, self.data.encoder)
+
+    def experience(self, model: nn.Module) -> OwnCaptions | None:
+        """With `data.samples`, the model learns from its own captions and not from people's."""
+        if not self.data.samples:
+            return None
+        assert self.tokenizer is not None
+        training = self.recipe.training
+        if getattr(model, "hard", None) is not None:
+            remedy = "Leave data.samples out, or set model.options.attention to soft."
+            raise ConfigError("data.samples needs soft attention", got="hard attention", remedy=remedy)
+        images = training.rows_per_batch or max(1, training.tokens_per_batch // (LONGEST * self.data.samples))
+        return OwnCaptions(
+            model, self._train, self.tokenizer, images=images, samples=self.data.samples, seed=training.seed
+        )
 
     def extra(self) -> dict[str, Any]:
         return {"image": self._form.model_dump(mode="json"), "words_only": self.data.words_only}
