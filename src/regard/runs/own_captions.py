@@ -3,8 +3,7 @@
     A_k = r_k − Σ_{j≠k} r_j / (K − 1)        r_k: BLEU of sample k against all references of its image, from 0 to 1
 
 Self-critical training (Rennie et al. 2017), with the mean of an image's other samples as the baseline (Kool et al.
-2019) in place of the greedy caption. K is `samples`. BLEU of one sentence counts every n-gram once more, so that a
-caption without a common four-gram has a score above 0.
+2019) in place of the greedy caption. K is `samples`; the score is `text_scores.sentence_bleu`.
 
 A batch is sampled when it is asked for, by the weights as they are. Images and samples depend only on the seed and the
 epoch, so a run that resumes samples the same captions.

@@ -38,15 +38,16 @@ class TokenizerConfig(Config):
     split_digits: bool = Field(False, description="for bpe: every digit is a token")
 
 
-def as_usual(usual: TokenizerConfig) -> AfterValidator:
+def completed(given: TokenizerConfig, usual: TokenizerConfig) -> TokenizerConfig:
     """A recipe's tokenizer that does not give its kind is the task's usual one, but for what it does give."""
+    if "kind" in given.model_fields_set:
+        return given
+    return usual.model_copy(update={name: getattr(given, name) for name in given.model_fields_set})
 
-    def filled(given: TokenizerConfig) -> TokenizerConfig:
-        if "kind" in given.model_fields_set:
-            return given
-        return usual.model_copy(update={name: getattr(given, name) for name in given.model_fields_set})
 
-    return AfterValidator(filled)
+def as_usual(usual: TokenizerConfig) -> AfterValidator:
+    """Complete a recipe's tokenizer when it is read."""
+    return AfterValidator(lambda given: completed(given, usual))
 
 
 @dataclass(frozen=True)

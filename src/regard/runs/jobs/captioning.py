@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 from torch import nn
@@ -28,7 +28,7 @@ from regard.runs.features import encoder_place, features_of
 from regard.runs.jobs._encoders import form_of, open_encoder, options_of, take_weights
 from regard.runs.own_captions import LONGEST, OwnCaptions
 from regard.runs.recipe import Recipe
-from regard.runs.setup import Say, Setup, TokenizerConfig, as_usual
+from regard.runs.setup import Say, Setup, TokenizerConfig, completed
 from regard.store import StoredModel
 from regard.tasks.captioning import Captioning
 
@@ -62,7 +62,9 @@ class CaptioningData(Config):
     samples: int = Field(
         0, ge=0, le=100, description="captions that the model samples of each image, to learn from their BLEU; 0: none"
     )
-    tokenizer: Annotated[TokenizerConfig, as_usual(_WORDS)] = _WORDS
+    tokenizer: TokenizerConfig | None = Field(
+        None, description="by default words between spaces; without words_only, words and punctuation"
+    )
 
 
 class CaptioningJob(Setup):
@@ -132,6 +134,11 @@ class CaptioningJob(Setup):
         if self.start is not None or self._encoder is None:
             return []
         return take_weights(model, self._encoder, self.data.encoder)
+
+    def tokenizer_config(self, side: str) -> TokenizerConfig:
+        """A tokenizer of words and punctuation would split "tri-colored" and "man's", which `words_only` keeps."""
+        usual = _WORDS.model_copy(update={"kind": "space"}) if self.data.words_only else _WORDS
+        return usual if self.data.tokenizer is None else completed(self.data.tokenizer, usual)
 
     def experience(self, model: nn.Module) -> OwnCaptions | None:
         """With `data.samples`, the model learns from its own captions and not from people's."""
