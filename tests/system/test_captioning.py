@@ -135,6 +135,23 @@ def test_learning_from_its_own_captions_resumes_to_the_bit(data, encoder, capsys
         regard.train(hard, data / "hard", quiet=True)
 
 
+def test_captions_without_images_teach_their_words(data, encoder, capsys):
+    """Captions of images that are not there are learnt from; those of held-out images are not."""
+    lines = ["20.png#0\tpurple beside orange .", "21.png#0\tnot to be read", "3.png#0\tnor this"]
+    (data / "others.tsv").write_text("\n".join(lines) + "\n")
+    (data / "names.txt").write_text("20.png\n3.png\n")
+    unseen = {"captions": str(data / "others.tsv"), "names": str(data / "names.txt")}
+    given = {"encoder": str(data / "encoder"), "flip": True, "unseen": unseen}
+    model = regard.train(recipe(data, data=given, max_steps=30, metric="loss"), data / "out")
+    assert "captions of images that are not there: 1" in capsys.readouterr().out
+    pieces = model.tokenizer.pieces()
+    assert {"purple", "orange"} <= set(pieces)
+    assert not {"read", "nor"} & set(pieces)
+    (data / "names.txt").write_text("99.png\n")
+    with pytest.raises(DataError, match="no caption of data.unseen"):
+        regard.train(recipe(data, data=given, max_steps=2, metric="loss"), data / "none", quiet=True)
+
+
 def test_the_new_setting_decides_whether_the_encoder_is_trained(data, encoder):
     """A model to start from may have been trained with the other setting."""
     short = {"max_steps": 2, "metric": "loss", "lr": 1e-2, "warmup": 1}

@@ -97,3 +97,23 @@ class PixelRows:
         pixels = self.form.pixel_values([self.opened(self.names[image]) for image in images])
         mirrored = torch.tensor([version == 1 for version in versions])[:, None, None, None]
         return {"pixel_values": torch.where(mirrored, pixels.flip(3), pixels) if mirrored.any() else pixels}
+
+
+class WithBlanks:
+    """Images and, as the numbers after theirs, images that are not there: all zeros, of one version."""
+
+    def __init__(self, images: ImageTensors, count: int) -> None:
+        self.images, self.count, self.versions = images, count, images.versions
+
+    def __call__(self, images: Sequence[int], versions: Sequence[int]) -> dict[str, Tensor]:
+        there = [image < self.count for image in images]
+        shown = [
+            (image, version) if real else (0, 0) for real, image, version in zip(there, images, versions, strict=True)
+        ]
+        tensors = self.images(*zip(*shown, strict=True))
+        return {name: tensor * _like(there, tensor) for name, tensor in tensors.items()}
+
+
+def _like(real: Sequence[bool], tensor: Tensor) -> Tensor:
+    """1 for real rows and 0 for others, to multiply with the tensor."""
+    return torch.tensor(real, dtype=tensor.dtype).reshape(-1, *[1] * (tensor.dim() - 1))

@@ -16,12 +16,13 @@ from pydantic import Field
 from torch import nn
 
 from regard.core.config import Config
-from regard.core.errors import ConfigError
+from regard.core.errors import ConfigError, DataError
+from regard.core.lines import read_lines
 from regard.core.lookup import find
 from regard.core.paths import expand_path
 from regard.data.captions import CaptionBatches, Captioned, CaptionRows, read_captions, words_only
 from regard.data.images import ImageForm
-from regard.data.kept_features import ImageTensors, KeptFeatures, PixelRows
+from regard.data.kept_features import ImageTensors, KeptFeatures, PixelRows, WithBlanks
 from regard.data.pictures import Pictures
 from regard.evaluation.evaluators import Evaluator, make_evaluator
 from regard.runs.features import encoder_place, features_of
@@ -50,8 +51,29 @@ class CaptionFiles(Config):
         return Pictures(expand_path(self.images))
 
 
+class UnseenFiles(Config):
+    """Captions of images that are not there."""
+
+    captions: str
+    split: str | None = Field(None, description="only the entries of this split")
+    names: str | None = Field(None, description="a file with the names of the images to take, one a line")
+
+    def paths(self) -> list[Path]:
+        return [expand_path(name) for name in (self.captions, self.names) if name is not None]
+
+    def read(self) -> list[Captioned]:
+        captioned = read_captions(expand_path(self.captions), self.split)
+        if self.names is None:
+            return captioned
+        wanted = {line.strip() for line in read_lines(expand_path(self.names))}
+        return [entry for entry in captioned if entry.image in wanted]
+
+
 class CaptioningData(Config):
     train: CaptionFiles
+    unseen: UnseenFiles | None = Field(
+        None, description="captions of other images, to learn their language from: the model sees zeros for the image"
+    )
     validation: CaptionFiles | None = None
     encoder: str | None = Field(None, description="a folder with an image encoder to start from")
     stretch: bool = Field(True, description="the whole image, stretched; false: cut as the encoder's folder says")
@@ -100,7 +122,9 @@ class CaptioningJob(Setup):
         sets = [files for files in (self.data.train, self.data.validation) if files is not None]
         names = [files.pictures().files(entry.image for entry in files.read()) for files in sets]
         encoder = [] if self.data.encoder is None else encoder_place(expand_path(self.data.encoder))
-        return [*(expand_path(files.captions) for files in sets), *(path for some in names for path in some), *encoder]
+        captions = [expand_path(files.captions) for files in sets]
+        unseen = [] if self.data.unseen is None else self.data.unseen.paths()
+        return [*captions, *(path for some in names for path in some), *encoder, *unseen]
 
     def fixed_options(self) -> dict[str, Any]:
         if self.start is not None:
@@ -108,7 +132,11 @@ class CaptioningJob(Setup):
         return {} if self._encoder is None else options_of(self._encoder)
 
     def texts(self) -> dict[str, Callable[[], Iterable[str]]]:
-        return {"source": lambda: (text for entry in self._captioned(self.data.train) for text in entry.captions)}
+        return {
+            "source": lambda: (
+                text for entry in [*self._captioned(self.data.train), *self._unseen] for text in entry.captions
+            )
+        }
 
     def encode(self, folder: Path, say: Say) -> tuple[CaptionRows, CaptionRows | None]:
         self._train = train = self._rows(self.data.train, say, flip=self.data.flip)
@@ -117,7 +145,7 @@ class CaptioningJob(Setup):
         if self.start is None:  # an evaluation needs no features of the training images
             for rows in filter(None, (train, self._held_out)):
                 _ = rows.images
-        return train, self._held_out
+        return (self._with_unseen(train, say) if self._unseen else train), self._held_out
 
     def batches(self, examples: CaptionRows, *, shuffle: bool) -> CaptionBatches:
         training, _ = self.recipe.training, examples.images
@@ -187,7 +215,28 @@ class CaptioningJob(Setup):
             return ImageForm(size=self.data.size, mean=(0.5,) * 3, std=(0.5,) * 3)
         return form_of(self._encoder, self.data.encoder, stretch=self.data.stretch)
 
-    def _captioned(self, files: CaptionFiles) -> list[Captioned]:
+    @cached_property
+    def _unseen(self) -> list[Captioned]:
+        """The captions of images that are not there; those of the other files' images are left out."""
+        if self.data.unseen is None:
+            return []
+        sets = [files for files in (self.data.train, self.data.validation) if files is not None]
+        known = {entry.image for files in sets for entry in files.read()}
+        left = [entry for entry in self._captioned(self.data.unseen) if entry.image not in known]
+        if not left:
+            remedy = "Check its names; images of data.train and data.validation are left out."
+            raise DataError(
+                "no caption of data.unseen is of another image", got=self.data.unseen.captions, remedy=remedy
+            )
+        return left
+
+    def _with_unseen(self, train: CaptionRows, say: Say) -> CaptionRows:
+        assert self.tokenizer is not None
+        say(f"captions of images that are not there: {sum(len(entry.captions) for entry in self._unseen):,}")
+        count = len(train.captioned)
+        return CaptionRows([*train.captioned, *self._unseen], lambda: WithBlanks(train.images, count), self.tokenizer)
+
+    def _captioned(self, files: CaptionFiles | UnseenFiles) -> list[Captioned]:
         if not self.data.words_only:
             return files.read()
         cleaned = [(entry.image, tuple(filter(None, map(words_only, entry.captions)))) for entry in files.read()]
