@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.core.errors import DataError
-from regard.data.text._library import SPECIALS
-from regard.data.trees import LEAF
+from regard.data.trees import LEAF, words_of
 
 _CHAIN = 8
 _DEEPEST = 100  # those of treebanks are less than 40 deep
@@ -48,7 +47,8 @@ class Brackets:
         self.opens = [opens[label] for label in labels]
         self.closes = [closes[label] for label in labels]
         self.number = {token: n for n, token in enumerate(self.opens)}
-        self._words = {piece: n for n, piece in enumerate(pieces) if piece[:1] not in "()" and piece not in SPECIALS}
+        words = set(words_of(pieces))
+        self._words = {piece: n for n, piece in enumerate(pieces) if piece in words}
 
     def leaf_of(self, word: str) -> int:
         """The token with which the model writes this word."""

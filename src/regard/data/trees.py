@@ -20,6 +20,7 @@ from pathlib import Path
 
 from regard.core.errors import DataError
 from regard.core.lines import read_lines
+from regard.data.text._library import SPECIALS
 
 LEAF = "XX"
 _PARTS = re.compile(r"\(|\)|[^\s()]+")
@@ -125,6 +126,11 @@ def read_trees(path: str | Path) -> list[Tree]:
     if not trees:
         raise DataError(f"{path} holds no tree", expected="lines such as (S (NP (NN word)) …)")
     return trees
+
+
+def words_of(pieces: Sequence[str]) -> list[str]:
+    """The words of a vocabulary of trees: neither brackets nor special tokens nor `XX`."""
+    return [piece for piece in pieces if piece[:1] not in ("(", ")") and piece not in (*SPECIALS, LEAF)]
 
 
 def from_tokens(tokens: Sequence[str], words: Sequence[str]) -> Tree:

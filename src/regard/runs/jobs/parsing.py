@@ -15,8 +15,7 @@ from regard.core.config import Config
 from regard.core.paths import expand_path
 from regard.data import arrays, token_pairs
 from regard.data.parallel import Report, TokenPairs, encode
-from regard.data.text._library import SPECIALS
-from regard.data.trees import LEAF, Tree, read_trees
+from regard.data.trees import LEAF, Tree, read_trees, words_of
 from regard.runs.jobs.translation import TranslationJob
 from regard.runs.setup import Say, TokenizerConfig
 from regard.tasks.parsing import Parsing
@@ -71,11 +70,11 @@ class ParsingJob(TranslationJob):
     def _known(self) -> Container[str]:
         """The words that are written as themselves."""
         if self.target_tokenizer is not None:
-            return {*self.target_tokenizer.pieces()} - {*SPECIALS, LEAF}
+            return set(words_of(self.target_tokenizer.pieces()))
         if not self.data.leaf_words:
             return ()
         counts = Counter(word for tree in self.data.train.read() for word in tree.words)
-        return {word for word, count in counts.items() if count >= self.data.leaf_words} - {*SPECIALS, LEAF}
+        return set(words_of([word for word, count in counts.items() if count >= self.data.leaf_words]))
 
     def cuts(self) -> None:
         """None: a word is always split into the same tokens."""
