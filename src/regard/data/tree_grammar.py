@@ -3,6 +3,7 @@
 A constituent may open while words are left, and at most `_CHAIN` constituents may open before the next word. The next
 word of the sentence, as its own token or as the token for all other words, belongs to the innermost open constituent.
 A constituent closes with its own bracket once it has a part; the outermost constituent closes only after the last word.
+Whatever word the model expects, it says that a word comes next: the allowed token gets the probability of all words.
 A constituent also needs room to open: the words that are left, the closing brackets and the end token must fit the
 limit, and at most `_DEEPEST` constituents are open at once.
 """
@@ -49,6 +50,7 @@ class Brackets:
         self.number = {token: n for n, token in enumerate(self.opens)}
         words = set(words_of(pieces))
         self._words = {piece: n for n, piece in enumerate(pieces) if piece in words}
+        self.leaves = torch.tensor([self.leaf, *self._words.values()])
 
     def leaf_of(self, word: str) -> int:
         """The token with which the model writes this word."""
@@ -68,6 +70,8 @@ class TreeGrammar:
             )
         self._brackets, self._limit = brackets, limit
         self._leaves = [brackets.leaf_of(word) for word in words]
+        self.same = brackets.leaves if len(brackets.leaves) > 1 else None
+        """Tokens that all say "the next word": which word it is, the sentence says."""
         self._known: dict[tuple[int, ...], _State] = {(): _State()}
 
     def __call__(self, tokens: Sequence[int]) -> Tensor:

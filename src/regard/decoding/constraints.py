@@ -29,13 +29,20 @@ def constrain(log_probs_NV: Tensor, paths: Paths, search: Search, special: Speci
 
 
 def follow_grammars(log_probs_NV: Tensor, paths: Paths, requests: Mapping[int, Request]) -> None:
-    """Forbid all tokens that the grammars of the paths' requests exclude."""
+    """Forbid all tokens that the grammars of the paths' requests exclude.
+
+    Of the tokens in `grammar.same`, if it has such, one is allowed at a time, and it gets the probability of all.
+    """
     if all(request.grammar is None for request in requests.values()):
         return
     for row, (ticket, tokens) in enumerate(zip(paths.ticket_N.tolist(), paths.written(), strict=True)):
         grammar = requests[ticket].grammar
-        if grammar is not None:
-            log_probs_NV[row].masked_fill_(~grammar(tokens).to(log_probs_NV.device), -math.inf)
+        if grammar is None:
+            continue
+        log_probs_V, allowed_V = log_probs_NV[row], grammar(tokens).to(log_probs_NV.device)
+        if (same := getattr(grammar, "same", None)) is not None and allowed_V[same].any():
+            log_probs_V[same] = log_probs_V[same].logsumexp(0)
+        log_probs_V.masked_fill_(~allowed_V, -math.inf)
 
 
 def penalise_repeats(scores_NV: Tensor, tokens_NT: Tensor, penalty: float) -> Tensor:

@@ -53,7 +53,9 @@ class Request:
     number: int = 0
     """Samples depend only on the seed and this number, not on other requests."""
     grammar: Callable[[Sequence[int]], Tensor] | None = None
-    """Maps the output so far, with its prefix, to a mask [V] of the allowed next tokens; None: all are allowed."""
+    """Maps the output so far, with its prefix, to a mask [V] of the allowed next tokens; None: all are allowed. It may
+    have a tensor `same` of tokens that say the same wherever one of them is allowed: that one gets the probability of
+    all."""
     deadline: float | None = None
     """A time of `time.monotonic()` at which generation stops; the output so far is returned as unfinished."""
 

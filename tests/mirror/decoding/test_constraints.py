@@ -219,3 +219,34 @@ def test_a_penalty_in_greedy_search_is_on_logits(kit, penalty):
                 break
             tokens.append(token)
         assert best.tokens == tokens
+
+
+def test_tokens_that_say_the_same_share_their_probability():
+    class Grammar:
+        same = torch.tensor([1, 2, 3])
+
+        def __init__(self, *allowed):
+            self.allowed = allowed
+
+        def __call__(self, tokens):
+            mask = torch.zeros(5, dtype=torch.bool)
+            mask[list(self.allowed)] = True
+            return mask
+
+    class Request:
+        def __init__(self, grammar):
+            self.grammar = grammar
+
+    class Paths:
+        ticket_N = torch.tensor([7, 8, 9])
+
+        def written(self):
+            return [[], [], []]
+
+    requests = {7: Request(Grammar(0, 2)), 8: Request(Grammar(0, 4)), 9: Request(None)}
+    probabilities = torch.tensor([0.3, 0.1, 0.05, 0.25, 0.3])
+    log_probs = probabilities.log().repeat(3, 1)
+    constraints.follow_grammars(log_probs, Paths(), requests)
+    torch.testing.assert_close(log_probs[0].exp(), torch.tensor([0.3, 0, 0.4, 0, 0]))
+    torch.testing.assert_close(log_probs[1].exp(), torch.tensor([0.3, 0, 0, 0, 0.3]))
+    torch.testing.assert_close(log_probs[2].exp(), probabilities)
