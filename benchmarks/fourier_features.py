@@ -9,6 +9,7 @@ Hopper (matplotlib), a temple and a flower (scikit-learn). Runs stop at a few st
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import tempfile
 import time
@@ -28,6 +29,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "positional": {"features": "positional", "scale": 24.0},
     "gaussian": {"features": "gaussian", "scale": 4.0},
 }
+"""Scales are for pictures of `USUAL` × `USUAL` and grow with the picture: as many turns a pixel."""
+USUAL = 96
 
 
 def pictures() -> dict[str, Path]:
@@ -39,10 +42,13 @@ def pictures() -> dict[str, Path]:
 
 
 def recipe(path: Path, kind: str, size: int, steps: int, every: int) -> dict[str, Any]:
+    options = dict(KINDS[kind])
+    if "scale" in options:
+        options["scale"] *= size / USUAL
     return {
         "task": "coordinates",
         "data": {"picture": str(path), "size": size, "every": 2},
-        "model": {"name": "fourier", "size": "small", "options": KINDS[kind]},
+        "model": {"name": "fourier", "size": "small", "options": options},
         "training": {"max_steps": steps, "lr": 2e-3, "validate_every": every, "checkpoint_every": 1000},
     }
 
@@ -95,50 +101,52 @@ def frequency_figure(logs: dict[str, list[dict[str, Any]]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--size", type=int, default=96)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[USUAL, 2 * USUAL])
     parser.add_argument("--stops", type=int, nargs="+", default=[25, 100, 500])
     options = parser.parse_args()
     rows, seconds = [], 0.0
-    for number, (name, path) in enumerate(pictures().items()):
+    for size, (name, path) in itertools.product(options.sizes, pictures().items()):
         fits, logs, scores = {}, {}, []
         for kind in KINDS:
             with tempfile.TemporaryDirectory() as out:
-                fits[kind], logs[kind], spent = fit(path, kind, options.size, options.stops, Path(out))
+                fits[kind], logs[kind], spent = fit(path, kind, size, options.stops, Path(out))
             seconds += spent
             scores.append(max(line["validation_psnr"] for line in logs[kind]))
-            print(f"{name} {kind}: {scores[-1]:.2f} dB, {spent:.0f} s", flush=True)
-        rows.append((name, scores))
-        if number == 0:
-            truth = (255 * picture(path, options.size).values).astype(np.uint8)
+            print(f"{name}, {size} × {size}, {kind}: {scores[-1]:.2f} dB, {spent:.0f} s", flush=True)
+        rows.append((name, size, scores))
+        if len(rows) == 1:
+            truth = (255 * picture(path, size).values).astype(np.uint8)
             draw_fits(fits, truth, options.stops, ROOT / "docs" / "images" / "fourier_fits.png")
             frequency_figure({kind: logs[kind] for kind in ("plain", "gaussian")}, _figure())
-    (ROOT / "docs" / "fourier_features.md").write_text(page(rows, options.size, options.stops, seconds))
+    (ROOT / "docs" / "fourier_features.md").write_text(page(rows, options.stops, seconds))
 
 
 def _figure() -> Path:
     return ROOT / "docs" / "images" / "fourier_frequencies.svg"
 
 
-def page(rows: list[tuple[str, list[float]]], size: int, stops: list[int], seconds: float) -> str:
+def page(rows: list[tuple[str, int, list[float]]], stops: list[int], seconds: float) -> str:
     every, steps = stops[0], stops[-1]
-    mean = np.mean([scores for _, scores in rows], axis=0)
-    table = "\n".join(f"| {name} | " + " | ".join(f"{score:.1f}" for score in scores) + " |" for name, scores in rows)
-    means = " | ".join(f"{score:.1f}" for score in mean)
+    table = "\n".join(
+        f"| {name} | {size} × {size} | " + " | ".join(f"{score:.1f}" for score in scores)
+        + f" | {scores[-1] - scores[0]:.1f} |"
+        for name, size, scores in rows
+    )  # fmt: skip
     return f"""# Fourier features
 
-Written by `python benchmarks/fourier_features.py` (AMD EPYC, one thread of a shared machine, {seconds:.0f} s of it).
+Written by `python benchmarks/fourier_features.py` (AMD EPYC (Zen 5), one thread of a shared machine, {seconds:.0f} s of it).
 
 A network x, y → red, green, blue with three hidden layers of 128 units, {steps} updates on a quarter of the pixels of a
-picture of {size} × {size}; PSNR in dB on the other three quarters, the best of the looks at them during training (one
-every {every} updates). The scale of the frequencies was chosen with sight of the held-out pixels of two pictures.
-Inputs: the two coordinates themselves; sines and cosines of each axis (64 frequencies from 1 to
-24 turns); 128 random directions with frequencies from N(0, 4²). Tancik et al. (2020) report 19.3 for plain coordinates
-and 25.6 for Gaussian features, on other pictures of 512 × 512 and with larger networks.
+picture; PSNR in dB on the other three quarters, the best of the looks at them during training (one every {every}
+updates). The scale of the frequencies was chosen with sight of the held-out pixels of two pictures of {USUAL} × {USUAL}
+and grows with the picture. Inputs: the two coordinates themselves; sines and cosines of each axis (64 frequencies from
+1 to 24 turns at {USUAL} × {USUAL}); 128 random directions with frequencies from N(0, 4²) at that size. Tancik et al.
+(2020) report 19.3 for plain coordinates and 25.6 for Gaussian features, on other pictures of 512 × 512 and with larger
+networks.
 
-| picture | plain | positional | Gaussian |
-|---|---|---|---|
+| picture | pixels | plain | positional | Gaussian | Gaussian above plain |
+|---|---|---|---|---|---|
 {table}
-| mean | {means} |
 
 ![The fit after some updates, for each kind of inputs](images/fourier_fits.png)
 
