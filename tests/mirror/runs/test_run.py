@@ -38,7 +38,7 @@ def language_model(text, **training) -> dict:
 @pytest.mark.parametrize(
     ("task", "given", "made"),
     [
-        ("captioning", {"min_count": 1}, TokenizerConfig(kind="word", vocab_size=10_000, lowercase=True, min_count=1)),
+        ("captioning", {"min_count": 1}, TokenizerConfig(kind="space", vocab_size=10_000, lowercase=True, min_count=1)),
         ("captioning", {"kind": "bpe"}, TokenizerConfig(kind="bpe")),
         ("masked_lm", {"vocab_size": 500}, TokenizerConfig(kind="wordpiece", lowercase=True, vocab_size=500)),
         ("language_model", {"vocab_size": 500}, TokenizerConfig(vocab_size=500)),
@@ -48,6 +48,15 @@ def test_a_recipe_that_changes_the_size_of_a_vocabulary_keeps_its_kind(text, tas
     train = {"images": "pictures", "captions": "captions"} if task == "captioning" else str(text)
     recipe = parse_recipe({"task": task, "data": {"train": train, "tokenizer": given}, "training": {"max_steps": 1}})
     assert recipe.data.tokenizer == made
+
+
+@pytest.mark.parametrize(("words_only", "kind"), [(True, "space"), (False, "word")])
+def test_captions_with_punctuation_are_split_at_it(words_only, kind):
+    data = {"train": {"images": "pictures", "captions": "captions"}, "words_only": words_only}
+    recipe = parse_recipe({"task": "captioning", "data": data, "training": {"max_steps": 1}})
+    assert recipe.data.tokenizer.kind == kind
+    again = parse_recipe({"task": "captioning", "data": recipe.data.model_dump(), "training": {"max_steps": 1}})
+    assert again.data.tokenizer == recipe.data.tokenizer
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "linear"])

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 from torch import nn
 
 from regard.core.config import Config
@@ -34,7 +34,8 @@ from regard.store import StoredModel
 from regard.tasks.captioning import Captioning
 
 _MODELS = "regard.models"
-_WORDS = TokenizerConfig(kind="word", vocab_size=10_000, lowercase=True, min_count=3)
+_WORDS = TokenizerConfig(kind="space", vocab_size=10_000, lowercase=True, min_count=3)
+_WORDS_AND_PUNCTUATION = _WORDS.model_copy(update={"kind": "word"})
 
 
 class CaptionFiles(Config):
@@ -84,9 +85,13 @@ class CaptioningData(Config):
     samples: int = Field(
         0, ge=0, le=100, description="captions that the model samples of each image, to learn from their BLEU; 0: none"
     )
-    tokenizer: TokenizerConfig | None = Field(
-        None, description="by default words between spaces; without words_only, words and punctuation"
-    )
+    tokenizer: TokenizerConfig = TokenizerConfig()
+
+    @field_validator("tokenizer")
+    @classmethod
+    def _usual(cls, given: TokenizerConfig, info: ValidationInfo) -> TokenizerConfig:
+        """A tokenizer of words and punctuation would split "tri-colored" and "man's", which `words_only` keeps."""
+        return completed(given, _WORDS if info.data.get("words_only", True) else _WORDS_AND_PUNCTUATION)
 
 
 class CaptioningJob(Setup):
@@ -162,11 +167,6 @@ class CaptioningJob(Setup):
         if self.start is not None or self._encoder is None:
             return []
         return take_weights(model, self._encoder, self.data.encoder)
-
-    def tokenizer_config(self, side: str) -> TokenizerConfig:
-        """A tokenizer of words and punctuation would split "tri-colored" and "man's", which `words_only` keeps."""
-        usual = _WORDS.model_copy(update={"kind": "space"}) if self.data.words_only else _WORDS
-        return usual if self.data.tokenizer is None else completed(self.data.tokenizer, usual)
 
     def experience(self, model: nn.Module) -> OwnCaptions | None:
         """With `data.samples`, the model learns from its own captions and not from people's."""
