@@ -1,6 +1,6 @@
 """A parser of GENIA's abstracts on its own and on another domain, beside trees that branch to the right.
 
-    python benchmarks/parsing.py out/genia_parser               # GENIA's development part, and 1,000 sentences of CRAFT
+    python benchmarks/parsing.py out/genia_parser      # GENIA's development part, and 1,000 sentences of CRAFT
 
 Labelled F1 as evalb counts it. Every output is checked: brackets that balance, over exactly the sentence's words. CRAFT
 has whole articles on biology; its sentences are drawn with a fixed seed from those of at most `--longest` words.
@@ -20,6 +20,7 @@ from regard.data.trees import Tree, clean, parse, read_trees
 from regard.evaluation.brackets import right_branching, score
 
 FOLDER = expand_path("$REGARD_DATA/treebank")
+_SPELT = {"[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
 
 
 def craft(count: int, longest: int) -> list[Tree]:
@@ -38,11 +39,11 @@ def craft(count: int, longest: int) -> list[Tree]:
 
 
 def well_formed(texts: list[str], trees: list[Tree]) -> float:
-    """The share of lines that are a tree over the sentence's words."""
+    """The share of lines that are a tree over the sentence's words, which are spelt as `regard parse` spells them."""
     good = 0
     for text, tree in zip(texts, trees, strict=True):
         balanced = text.count("(") == text.count(")")
-        good += balanced and parse(text).words == tree.words
+        good += balanced and parse(text).words == [_SPELT.get(word, word) for word in tree.words]
     return good / len(trees)
 
 
@@ -54,8 +55,10 @@ def main() -> None:
     parser.add_argument("--longest", type=int, default=80, help="words of a sentence of CRAFT, at most")
     options = parser.parse_args()
     model = regard.load(options.model)
-    sets = {"GENIA, development": read_trees(FOLDER / "genia_dev.trees.gz")}
-    sets["CRAFT"] = craft(options.sentences, options.longest)
+    sets = {
+        "GENIA, development": read_trees(FOLDER / "genia_dev.trees.gz"),
+        "CRAFT": craft(options.sentences, options.longest),
+    }
     for name, trees in sets.items():
         base = score((tree, right_branching(tree)) for tree in trees)
         print(f"{name}, {len(trees):,} sentences. Branching to the right: F1 {100 * base.f1:.1f}", flush=True)
