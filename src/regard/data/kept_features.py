@@ -110,10 +110,5 @@ class WithBlanks:
         shown = [
             (image, version) if real else (0, 0) for real, image, version in zip(there, images, versions, strict=True)
         ]
-        tensors = self.images(*zip(*shown, strict=True))
-        return {name: tensor * _like(there, tensor) for name, tensor in tensors.items()}
-
-
-def _like(real: Sequence[bool], tensor: Tensor) -> Tensor:
-    """1 for real rows and 0 for others, to multiply with the tensor."""
-    return torch.tensor(real, dtype=tensor.dtype).reshape(-1, *[1] * (tensor.dim() - 1))
+        tensors, real = self.images(*zip(*shown, strict=True)), torch.tensor(there)
+        return {name: tensor * real.reshape(-1, *[1] * (tensor.dim() - 1)) for name, tensor in tensors.items()}

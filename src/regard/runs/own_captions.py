@@ -27,7 +27,6 @@ from regard.evaluation.text_scores import sentence_bleu
 
 LONGEST = 24
 """The most tokens of a sampled caption."""
-_VERSION = 1  # random numbers that choose an image's version
 
 
 class OwnCaptions(Epochs):
@@ -47,7 +46,7 @@ class OwnCaptions(Epochs):
     def batch(self, rows: Ints, number: int) -> Batch:
         images = rows.tolist()
         several = self.rows.images.versions
-        versions = [int(Dice(self.seed, number, image).below(several, _VERSION)[0]) for image in images]
+        versions = [int(Dice(self.seed, number, image).below(several, 1)[0]) for image in images]
         seen = self.rows.images(images, versions)
         captions = self._sample(seen, [number * len(self.rows.captioned) + image for image in images])
         tokens = self.tokenizer

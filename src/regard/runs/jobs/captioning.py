@@ -83,7 +83,11 @@ class CaptioningData(Config):
     flip: bool = Field(False, description="mirror half of the training images")
     words_only: bool = Field(True, description="lower-case words without punctuation")
     samples: int = Field(
-        0, ge=0, le=100, description="captions that the model samples of each image, to learn from their BLEU; 0: none"
+        0,
+        ge=0,
+        le=100,
+        description="captions that the model samples of each image, to learn from their BLEU; 0: none. Then "
+        "training.rows_per_batch counts images, and training.metric should be that of captions, such as bleu_4",
     )
     tokenizer: TokenizerConfig = TokenizerConfig()
 
