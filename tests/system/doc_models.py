@@ -85,6 +85,13 @@ def vit():
     return make_pipeline(stored("vit", "image_classification", sizes, extra))
 
 
+def captioner():
+    tokenizer = make_tokenizer("space", TEXTS)
+    encoder = {"encoder": "resnet", "encoder_options": {"image_size": 8, "widths": (6, 8), "blocks": 1}}
+    sizes = {"vocab_size": tokenizer.vocab_size, "d_embedding": 10, "d_hidden": 12, "d_memory": 14, "d_attention": 9}
+    return make_pipeline(stored("show_attend_tell", "captioning", {**sizes, **encoder}, {"image": IMAGE}, tokenizer))
+
+
 MODELS = {
     "words": words,
     "translator": translator,
@@ -96,6 +103,7 @@ MODELS = {
     "writer": lambda: writer("gpt2", 64),
     "llama": lambda: writer("llama", 160, n_kv_heads=2, d_ff=40),
     "images": vit,
+    "captions": captioner,
     "bag": bag,
     "document": lambda: reads_words("han", "classification", d_embedding=8, d_hidden=5),
     "elman": lambda: reads_words("rnn", "language_model", cell="elman", d_embedding=8, d_hidden=8),

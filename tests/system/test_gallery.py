@@ -23,6 +23,7 @@ STAND_INS = {
     "out/tatoeba_en_fr_aligner": "bahdanau",
     "out/multi30k_en_de": "translator",
     "out/cifar_vit": "images",
+    "out/flickr8k_soft": "captions",
 }
 PICTURES = re.findall(r"!\[(.*?)\]\((images/.*?)\)", PAGE, re.DOTALL)
 
@@ -30,7 +31,8 @@ PICTURES = re.findall(r"!\[(.*?)\]\((images/.*?)\)", PAGE, re.DOTALL)
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     (tmp_path / "docs" / "images").mkdir(parents=True)
-    shutil.copy(ROOT / "docs" / "images" / "gallery_bank.txt", tmp_path / "docs" / "images")
+    for name in ("gallery_bank.txt", "gallery_photo.jpg"):
+        shutil.copy(ROOT / "docs" / "images" / name, tmp_path / "docs" / "images")
     weights = Path(os.environ.get("REGARD_WEIGHTS", ROOT / ".weights"))
     (tmp_path / ".weights").symlink_to(weights.resolve())
     monkeypatch.chdir(tmp_path)

@@ -28,9 +28,9 @@ def photo(trace: Trace, *, sites: str = "*", head: int | None = None, row: int =
         raise UsageError("most must be positive", got=most, expected="1 or more")
     words = (look.queries[:1] if looks_at_itself(look.site) else look.queries)[:most]
     maps, (height, width) = _maps(trace, look, head, len(words)), trace.grids[look.site.keys]
-    which = f"head {head}" if head is not None else "its head" if len(look.weights) == 1 else "mean of its heads"
+    heads = f", head {head}" if head is not None else "" if len(look.weights) == 1 else ", mean of its heads"
     picture = trace.live().pictures[row]
-    panel = Photo(f"{look.name}, {which}", picture, words, [numbers(each) for each in maps], _NOTE)
+    panel = Photo(look.name + heads, picture, words, [numbers(each) for each in maps], _NOTE)
     beside = _beside(trace, row, head, most)
     rows = [_peak(word, each) for word, each in zip(words, maps, strict=True)]
     unit = _unit(look)
