@@ -18,6 +18,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from _lengths_page import processor
 
 import regard
 from regard.data.signals import picture
@@ -134,7 +135,7 @@ def page(rows: list[tuple[str, int, list[float]]], stops: list[int], seconds: fl
     )  # fmt: skip
     return f"""# Fourier features
 
-Written by `python benchmarks/fourier_features.py` (AMD EPYC (Zen 5), one thread of a shared machine, {seconds:.0f} s).
+Written by `python benchmarks/fourier_features.py` ({processor()}, {seconds:.0f} s of processor time).
 
 A network x, y → red, green, blue with three hidden layers of 128 units, {steps} updates on a quarter of the pixels of a
 picture; PSNR in dB on the other three quarters, the best of the looks at them during training (one every {every}

@@ -24,6 +24,7 @@ from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
+from _lengths_page import processor
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -162,7 +163,7 @@ def main() -> None:
     page = ROOT / "docs" / "visual_questions.md"
     text = __doc__.split("\n\n", 2)[2].rsplit("\n\n", 1)[0]
     options = f"--forms {' '.join(given.forms)} --seeds {' '.join(map(str, given.seeds))}"
-    command = f"`python benchmarks/visual_questions.py {options}`"
+    command = f"`python benchmarks/visual_questions.py {options}`, one thread of {processor()}"
     page.write_text("\n\n".join(["# Where questions look", command, text, "\n".join(lines)]) + "\n")
     print("\n".join(lines))
 

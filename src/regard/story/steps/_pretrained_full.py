@@ -44,7 +44,7 @@ def told(stage: Stage, follows: str) -> Told:
     rows: list[list[str | float | int | None]] = [[layer, *(means[kind][layer] for kind in KINDS)] for layer in layers]
     result = Result(
         "story",
-        "The same word in two sentences, in a BERT trained on Wikipedia and news",
+        "The same word in two sentences, in a BERT trained on Wikipedia, news and film reviews",
         [Curves("Cosine by layer", "layer", "cosine", {
             kind: [(float(layer), value) for layer, value in enumerate(values)] for kind, values in means.items()}),
          Table("Cosine", ["layer", *KINDS], rows, f"{len(SENTENCES)} words; layer 0 has word and place")],
