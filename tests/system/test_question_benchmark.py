@@ -20,7 +20,9 @@ def benchmark():
     spec = importlib.util.spec_from_file_location("benchmark_visual_questions", PLACE)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # its dataclasses look themselves up
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(PLACE.parent)
+        spec.loader.exec_module(module)
     yield module
     del sys.modules[spec.name]
 
